@@ -1,0 +1,210 @@
+import { VerbmqError } from './errors.js';
+import type { Message } from './message.js';
+
+/** Called for each message. The lease ends when it returns; `message.retain()` keeps it. */
+export type MessageHandler = (message: Message) => void;
+
+interface Waiter {
+  readonly resolve: (result: IteratorResult<Message, undefined>) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * The receiving half of a connection: messages that have arrived, on their way to one handler or one iterator.
+ * What waits here occupies the transport's receive credits, so the peer's credits bound it.
+ */
+export class Inbox {
+  #queue: Message[] = [];
+  #head = 0;
+  #handler: MessageHandler | undefined;
+  #iterator: InboxIterator | undefined;
+  #paused = false;
+  #draining = false;
+  #ended = false;
+  #error: VerbmqError | undefined;
+  /** After a local close nobody has to read: what nobody waits for is dropped. */
+  #discardUnread = false;
+
+  get length(): number {
+    return this.#queue.length - this.#head;
+  }
+
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  push(message: Message): void {
+    if (this.#handler !== undefined && !this.#paused && this.length === 0) {
+      this.#call(this.#handler, message);
+    } else if (this.#discardUnread && this.#handler === undefined && this.#iterator === undefined) {
+      message.release();
+    } else {
+      this.#queue.push(message);
+      this.#iterator?.wake();
+    }
+  }
+
+  shift(): Message | undefined {
+    const message = this.#queue[this.#head];
+    if (message === undefined) return undefined;
+    this.#queue[this.#head] = undefined as unknown as Message;
+    this.#head++;
+    if (this.#head === this.#queue.length) {
+      this.#queue = [];
+      this.#head = 0;
+    } else if (this.#head > 1024 && this.#head * 2 > this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#head);
+      this.#head = 0;
+    }
+    return message;
+  }
+
+  /** `undefined` while messages may still come; `null` after the orderly end; the error after any other. */
+  get end(): VerbmqError | null | undefined {
+    return this.#ended ? (this.#error ?? null) : undefined;
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when a handler or an iterator receives already. */
+  attachHandler(handler: MessageHandler): () => void {
+    this.#assertFree();
+    this.#handler = handler;
+    this.#drainSoon();
+    return () => {
+      if (this.#handler === handler) this.#handler = undefined;
+    };
+  }
+
+  attachIterator(): AsyncIterableIterator<Message, undefined> {
+    this.#assertFree();
+    this.#iterator = new InboxIterator(this, () => {
+      this.#iterator = undefined;
+      if (this.#discardUnread) this.#discard();
+    });
+    return this.#iterator;
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#drainSoon();
+  }
+
+  /** From now on, messages that nobody is there to receive are dropped. */
+  discardUnread(): void {
+    this.#discardUnread = true;
+    if (this.#handler === undefined && this.#iterator === undefined) this.#discard();
+  }
+
+  /** No more messages will come. With `dropQueued`, those that wait are dropped too. */
+  finish(error: VerbmqError | undefined, dropQueued: boolean): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#error = error;
+    if (dropQueued) this.#discard();
+    this.#iterator?.wake();
+  }
+
+  #discard(): void {
+    for (let message = this.shift(); message !== undefined; message = this.shift()) message.release();
+  }
+
+  #assertFree(): void {
+    if (this.#handler !== undefined || this.#iterator !== undefined) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_RECEIVER_ATTACHED',
+        'this connection has a message handler or an iterator already; detach it first',
+      );
+    }
+  }
+
+  #drainSoon(): void {
+    if (this.#draining || this.length === 0) return;
+    this.#draining = true;
+    queueMicrotask(() => {
+      this.#draining = false;
+      while (this.#handler !== undefined && !this.#paused) {
+        const message = this.shift();
+        if (message === undefined) return;
+        this.#call(this.#handler, message);
+      }
+    });
+  }
+
+  #call(handler: MessageHandler, message: Message): void {
+    try {
+      handler(message);
+    } catch (error) {
+      // The program's own fault, reported as Node reports it for any event; the rest of the batch goes on.
+      process.nextTick(() => {
+        throw error;
+      });
+    }
+    if (!message.retained) message.release();
+  }
+}
+
+/** Pulls from the inbox. The lease of a message ends when the next one is asked for, unless it was retained. */
+class InboxIterator implements AsyncIterableIterator<Message, undefined> {
+  readonly #inbox: Inbox;
+  readonly #detach: () => void;
+  #waiters: Waiter[] = [];
+  #current: Message | undefined;
+  #done = false;
+
+  constructor(inbox: Inbox, detach: () => void) {
+    this.#inbox = inbox;
+    this.#detach = detach;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<Message, undefined>> {
+    this.#releaseCurrent();
+    if (this.#done) return { done: true, value: undefined };
+    return new Promise((resolve, reject) => {
+      this.#waiters.push({ resolve, reject });
+      this.wake();
+    });
+  }
+
+  async return(): Promise<IteratorResult<Message, undefined>> {
+    this.#releaseCurrent();
+    this.#finish();
+    return { done: true, value: undefined };
+  }
+
+  /** Something has arrived, or nothing will. */
+  wake(): void {
+    while (this.#waiters.length > 0) {
+      const message = this.#inbox.shift();
+      if (message !== undefined) {
+        this.#releaseCurrent();
+        this.#current = message;
+        this.#waiters.shift()?.resolve({ done: false, value: message });
+        continue;
+      }
+      const end = this.#inbox.end;
+      if (end === undefined) return;
+      if (end !== null) this.#waiters.shift()?.reject(end);
+      this.#finish();
+    }
+  }
+
+  #finish(): void {
+    if (this.#done) return;
+    this.#done = true;
+    for (const waiter of this.#waiters.splice(0)) waiter.resolve({ done: true, value: undefined });
+    this.#detach();
+  }
+
+  #releaseCurrent(): void {
+    const current = this.#current;
+    this.#current = undefined;
+    if (current !== undefined && !current.retained) current.release();
+  }
+}

@@ -1,0 +1,168 @@
+import type { HostAddress, PathAddress } from './address.js';
+import type { Connection } from './connection.js';
+import { channels } from './diagnostics.js';
+import { VerbmqError } from './errors.js';
+import type { Logger } from './logger.js';
+import { describe } from './options.js';
+import type { ListenerStats } from './stats.js';
+
+export type ConnectionHandler = (connection: Connection) => void;
+
+export interface ListenerInit {
+  readonly kind: string;
+  /** Where it listens; the port that was given where 0 was asked for. */
+  readonly address: HostAddress | PathAddress;
+  /** The same as a URL that `connect` takes. */
+  readonly url: string;
+  readonly logger: Logger;
+}
+
+/** Connections that may wait for the application before further ones are refused. */
+const MAX_WAITING_CONNECTIONS = 1024;
+
+/** Accepts connections. They go to one handler, or to one iterator; those that came before it wait, boundedly. */
+export abstract class Listener implements AsyncDisposable {
+  readonly kind: string;
+  readonly address: HostAddress | PathAddress;
+  readonly url: string;
+  /** Resolves when nothing is listened to any more. Accepted connections live on. */
+  readonly closed: Promise<void>;
+
+  protected readonly _logger: Logger;
+
+  #resolveClosed!: () => void;
+  #closing: Promise<void> | undefined;
+  #handler: ConnectionHandler | undefined;
+  #iterating = false;
+  #waiting: Connection[] = [];
+  #takers: ((result: IteratorResult<Connection, undefined>) => void)[] = [];
+  #accepted = 0;
+  #failed = 0;
+
+  constructor(init: ListenerInit) {
+    this.kind = init.kind;
+    this.address = init.address;
+    this.url = init.url;
+    this._logger = init.logger.child({ listener: init.url });
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve;
+    });
+  }
+
+  /**
+   * Receives connections by callback. Returns the function that detaches it.
+   * @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when there is a receiver already.
+   */
+  onConnection(handler: ConnectionHandler): () => void {
+    if (typeof handler !== 'function')
+      throw new TypeError(`handler must be a function, not ${describe(handler)}`);
+    this.#assertFree();
+    this.#handler = handler;
+    for (const connection of this.#waiting.splice(0)) this.#handOver(handler, connection);
+    return () => {
+      if (this.#handler === handler) this.#handler = undefined;
+    };
+  }
+
+  /** Receives connections by iteration; ends when the listener closes. */
+  [Symbol.asyncIterator](): AsyncIterableIterator<Connection, undefined> {
+    this.#assertFree();
+    this.#iterating = true;
+    const end = (): IteratorResult<Connection, undefined> => ({ done: true, value: undefined });
+    const iterator: AsyncIterableIterator<Connection, undefined> = {
+      next: async () => {
+        const connection = this.#waiting.shift();
+        if (connection !== undefined) return { done: false, value: connection };
+        if (this.#closing !== undefined || !this.#iterating) return end();
+        return new Promise((resolve) => {
+          this.#takers.push(resolve);
+        });
+      },
+      return: async () => {
+        this.#iterating = false;
+        for (const taker of this.#takers.splice(0)) taker(end());
+        return end();
+      },
+      [Symbol.asyncIterator]: () => iterator,
+    };
+    return iterator;
+  }
+
+  /** Stops listening. Connections that nobody took are aborted; the others live on. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  stats(): ListenerStats {
+    return { accepted: this.#accepted, failed: this.#failed };
+  }
+
+  // ---- hooks and what a transport calls ----------------------------------------------------------------------
+
+  /** Stop accepting and give the endpoint back. Handshakes in progress are ended. */
+  protected abstract _close(): Promise<void>;
+
+  /** A connection is usable. */
+  protected _accept(connection: Connection): void {
+    if (this.#closing !== undefined) {
+      connection.abort('the listener is closing');
+      return;
+    }
+    if (
+      this.#handler === undefined &&
+      this.#takers.length === 0 &&
+      this.#waiting.length >= MAX_WAITING_CONNECTIONS
+    ) {
+      this._acceptFailed(
+        new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many connections wait to be accepted'),
+      );
+      connection.abort('too many connections wait to be accepted');
+      return;
+    }
+    this.#accepted++;
+    const taker = this.#takers.shift();
+    if (this.#handler !== undefined) this.#handOver(this.#handler, connection);
+    else if (taker !== undefined) taker({ done: false, value: connection });
+    else this.#waiting.push(connection);
+  }
+
+  /** A connection failed before it was usable: counted and logged, no business of the application. */
+  protected _acceptFailed(error: VerbmqError): void {
+    this.#failed++;
+    this._logger.warn({ err: error }, 'an incoming connection was refused');
+  }
+
+  // ---- private ---------------------------------------------------------------------------------------------
+
+  #assertFree(): void {
+    if (this.#handler !== undefined || this.#iterating) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_RECEIVER_ATTACHED',
+        'this listener has a handler or an iterator already',
+      );
+    }
+  }
+
+  #handOver(handler: ConnectionHandler, connection: Connection): void {
+    try {
+      handler(connection);
+    } catch (error) {
+      process.nextTick(() => {
+        throw error;
+      });
+    }
+  }
+
+  async #close(): Promise<void> {
+    for (const connection of this.#waiting.splice(0)) connection.abort('the listener is closing');
+    await this._close();
+    for (const taker of this.#takers.splice(0)) taker({ done: true, value: undefined });
+    this.#resolveClosed();
+    if (channels.listenerClose.hasSubscribers) channels.listenerClose.publish({ listener: this });
+  }
+}

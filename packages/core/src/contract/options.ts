@@ -1,0 +1,96 @@
+import { type Logger, silentLogger } from './logger.js';
+
+/** Limits and times of a connection. Each transport takes them, for all of its connections or for one. */
+export interface ConnectionOptions {
+  /** The longest message that this side accepts, in bytes. Both sides' limits are exchanged; the smaller holds. Default 64 MiB. */
+  readonly maxMessageBytes?: number;
+  /** `send` waits while the transport holds at least so many bytes that have not left yet. Default 1 MiB. */
+  readonly highWaterMarkBytes?: number;
+  /**
+   * The most that waiting sends may hold, in bytes, each counted with an overhead of 64. A send beyond it is
+   * refused with `ERR_VERBMQ_SEND_QUEUE_FULL`: the program does not await its sends. Default 256 MiB.
+   */
+  readonly maxQueuedBytes?: number;
+  /** A peer that has been silent for so long is sent a ping, in milliseconds. 0 turns heartbeats off. Default 10,000. */
+  readonly heartbeatIntervalMs?: number;
+  /** A peer that has been silent for so long is taken for dead, in milliseconds. Default 30,000. */
+  readonly peerTimeoutMs?: number;
+  /** How long `close()` waits for what was accepted to be delivered, in milliseconds; then it aborts. Default 30,000. */
+  readonly closeTimeoutMs?: number;
+  /** How long a new connection may take for its handshake, in milliseconds. Default 10,000. */
+  readonly handshakeTimeoutMs?: number;
+  /**
+   * Finds uses of a message after its release: each message is given memory of its own, which is taken away
+   * at release, so that a forgotten view has length 0. Costs a copy a message. Also switched on by the
+   * environment variable `VERBMQ_DEBUG=leases`. Default off.
+   */
+  readonly debugLeases?: boolean;
+  /** Default: nothing is logged. */
+  readonly logger?: Logger;
+}
+
+export type ResolvedConnectionOptions = Required<ConnectionOptions>;
+
+const MIB = 1024 * 1024;
+
+/** The largest `maxMessageBytes` that can be asked for: 1 GiB. */
+export const MAX_MESSAGE_BYTES_LIMIT = 1024 * MIB;
+
+const DEFAULTS: ResolvedConnectionOptions = {
+  maxMessageBytes: 64 * MIB,
+  highWaterMarkBytes: MIB,
+  maxQueuedBytes: 256 * MIB,
+  heartbeatIntervalMs: 10_000,
+  peerTimeoutMs: 30_000,
+  closeTimeoutMs: 30_000,
+  handshakeTimeoutMs: 10_000,
+  debugLeases: false,
+  logger: silentLogger,
+};
+
+/** Node's timers take at most 2^31 - 1 ms; a longer time would fire at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * Fills in what `options` leaves open from `base`, and checks the result.
+ * @throws TypeError or RangeError that names the option.
+ */
+export function resolveConnectionOptions(
+  options: ConnectionOptions = {},
+  base: ResolvedConnectionOptions = { ...DEFAULTS, debugLeases: debugLeasesByEnvironment() },
+): ResolvedConnectionOptions {
+  const resolved = { ...base };
+  for (const key of Object.keys(DEFAULTS) as (keyof ConnectionOptions)[]) {
+    if (options[key] !== undefined) Object.assign(resolved, { [key]: options[key] });
+  }
+  checkInteger('maxMessageBytes', resolved.maxMessageBytes, 1, MAX_MESSAGE_BYTES_LIMIT);
+  checkInteger('highWaterMarkBytes', resolved.highWaterMarkBytes, 1, Number.MAX_SAFE_INTEGER);
+  checkInteger('maxQueuedBytes', resolved.maxQueuedBytes, 1, Number.MAX_SAFE_INTEGER);
+  checkInteger('heartbeatIntervalMs', resolved.heartbeatIntervalMs, 0, MAX_TIMER_MS);
+  checkInteger('peerTimeoutMs', resolved.peerTimeoutMs, 1, MAX_TIMER_MS);
+  checkInteger('closeTimeoutMs', resolved.closeTimeoutMs, 1, MAX_TIMER_MS);
+  checkInteger('handshakeTimeoutMs', resolved.handshakeTimeoutMs, 1, MAX_TIMER_MS);
+  if (typeof resolved.debugLeases !== 'boolean') throw new TypeError('debugLeases must be a boolean');
+  if (typeof resolved.logger?.child !== 'function')
+    throw new TypeError('logger must be a pino logger or the like');
+  return resolved;
+}
+
+/** @throws TypeError when `value` is not a number, RangeError when it is not an integer from `min` to `max`. */
+export function checkInteger(name: string, value: unknown, min: number, max: number): number {
+  if (typeof value !== 'number') throw new TypeError(`${name} must be a number, not ${describe(value)}`);
+  if (!Number.isInteger(value) || value < min || value > max) {
+    throw new RangeError(`${name} must be an integer from ${min} to ${max}, not ${value}`);
+  }
+  return value;
+}
+
+export function describe(value: unknown): string {
+  if (value === null) return 'null';
+  if (typeof value !== 'object') return typeof value;
+  return value.constructor?.name ?? 'an object';
+}
+
+function debugLeasesByEnvironment(): boolean {
+  return (process.env.VERBMQ_DEBUG ?? '').split(',').includes('leases');
+}

@@ -1,0 +1,80 @@
+import { VerbmqError } from './errors.js';
+import type { OutgoingLease } from './outgoing-lease.js';
+
+/** A send that waits for room in the transport. */
+export interface WaitingSend {
+  readonly data: Uint8Array;
+  readonly lease: OutgoingLease | undefined;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** What a waiting send costs beyond its bytes: its promise and its entry here. */
+const OVERHEAD_BYTES = 64;
+
+/** The sends that found no room, first come first served, bounded in bytes. */
+export class SendQueue {
+  #entries: WaitingSend[] = [];
+  #head = 0;
+  #bytes = 0;
+  readonly #maxBytes: number;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get length(): number {
+    return this.#entries.length - this.#head;
+  }
+
+  /** Payload bytes that wait. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_SEND_QUEUE_FULL`; a queue that is empty takes anything. */
+  push(data: Uint8Array, lease: OutgoingLease | undefined): Promise<void> {
+    const held = this.#bytes + (this.length + 1) * OVERHEAD_BYTES + data.byteLength;
+    if (this.length > 0 && held > this.#maxBytes) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_SEND_QUEUE_FULL',
+        `${this.length} sends with ${this.#bytes} bytes wait already (maxQueuedBytes is ${this.#maxBytes}): await send() before the next one`,
+      );
+    }
+    this.#bytes += data.byteLength;
+    return new Promise((resolve, reject) => {
+      this.#entries.push({ data, lease, resolve, reject });
+    });
+  }
+
+  peek(): WaitingSend | undefined {
+    return this.#entries[this.#head];
+  }
+
+  shift(): void {
+    const entry = this.#entries[this.#head];
+    if (entry === undefined) return;
+    this.#entries[this.#head] = undefined as unknown as WaitingSend;
+    this.#head++;
+    this.#bytes -= entry.data.byteLength;
+    if (this.#head === this.#entries.length) {
+      this.#entries = [];
+      this.#head = 0;
+    } else if (this.#head > 1024 && this.#head * 2 > this.#entries.length) {
+      this.#entries = this.#entries.slice(this.#head);
+      this.#head = 0;
+    }
+  }
+
+  /** Empties the queue; every promise is rejected with `error`. */
+  fail(error: VerbmqError): void {
+    const entries = this.#entries.slice(this.#head);
+    this.#entries = [];
+    this.#head = 0;
+    this.#bytes = 0;
+    for (const entry of entries) {
+      entry.lease?.owner.freeOutgoing(entry.lease);
+      entry.reject(error);
+    }
+  }
+}

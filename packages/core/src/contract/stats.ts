@@ -1,0 +1,34 @@
+/** Counters of a connection since it opened. A snapshot: it does not change after it was taken. */
+export interface ConnectionStats {
+  readonly messagesSent: number;
+  readonly bytesSent: number;
+  readonly messagesReceived: number;
+  readonly bytesReceived: number;
+  /** Sends that wait for room. */
+  readonly sendsWaiting: number;
+  /** Bytes of the sends that wait for room. */
+  readonly bytesWaiting: number;
+  /** Bytes that the transport has taken and that have not left yet. */
+  readonly bytesBuffered: number;
+  /** Messages that have arrived and wait for the application. */
+  readonly messagesQueued: number;
+  /** Sends that found no room and had to wait. */
+  readonly backpressureEvents: number;
+}
+
+export interface ListenerStats {
+  /** Connections that were handed to the application. */
+  readonly accepted: number;
+  /** Connections that were refused or failed before they were handed over. */
+  readonly failed: number;
+}
+
+export interface TransportStats {
+  readonly listeners: number;
+  readonly connections: number;
+  /** Sums over all connections, the closed ones included. */
+  readonly messagesSent: number;
+  readonly bytesSent: number;
+  readonly messagesReceived: number;
+  readonly bytesReceived: number;
+}

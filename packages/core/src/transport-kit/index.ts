@@ -1,0 +1,23 @@
+/**
+ * For those who implement a transport: the hooks' types, and the parts that transports share.
+ * @module
+ */
+export type { ConnectionInit, ExposedByTransport } from '../contract/connection.js';
+export type { ListenerInit } from '../contract/listener.js';
+export {
+  type DescriptorFields,
+  decodeDescriptor,
+  encodeDescriptor,
+  type ResolvedMemoryAccess,
+} from '../contract/memory.js';
+export type { MessageOwner } from '../contract/message.js';
+export {
+  checkInteger,
+  describe,
+  type ResolvedConnectionOptions,
+  resolveConnectionOptions,
+} from '../contract/options.js';
+export type { ConnectAttempt, ListenRequest } from '../contract/transport.js';
+export { Heartbeat, type HeartbeatHooks } from './heartbeat.js';
+export { MemoryRegions } from './memory-regions.js';
+export { connectError, listenError } from './system-errors.js';
