@@ -1,0 +1,100 @@
+/**
+ * A run of the command: one guest or two, the time limit, signals, the exit status.
+ */
+
+import { setTimeout as delay } from 'node:timers/promises';
+import { GuestError } from './guest-error.mjs';
+import { GuestRun } from './guest-run.mjs';
+
+/** For a command that was told to end to do so, and for its files to arrive. */
+const endingLimitMs = 20_000;
+
+/**
+ * @param {import('./options.mjs').GuestOptions} options
+ * @param {string} image
+ * @param {'kvm' | 'tcg'} accelerator
+ * @returns {Promise<number>} exit status
+ * @throws {GuestError}
+ */
+export async function runSession(options, image, accelerator) {
+  const common = { options, image, accelerator, stdout: process.stdout, stderr: process.stderr };
+  const guests = [new GuestRun({ ...common, role: 'a', network: ['-nic', 'none'] })];
+  /** @type {(error: GuestError) => void} */
+  let fail = () => {};
+  const failed = new Promise((_, reject) => {
+    fail = reject;
+  });
+
+  const limit = setTimeout(async () => {
+    for (const guest of guests) {
+      guest.stop();
+    }
+    await delay(endingLimitMs, undefined, { ref: false });
+    fail(timeLimitError(options, guests));
+  }, options.timeoutSeconds * 1000);
+  const signals = handleSignals(guests, fail);
+  try {
+    for (const guest of guests) {
+      await guest.boot();
+    }
+    const statuses = await Promise.race([failed, Promise.all(guests.map((guest) => guest.run()))]);
+    if (guests.some((guest) => guest.processes.length > 0)) {
+      throw timeLimitError(options, guests);
+    }
+    return Math.max(.../** @type {number[]} */ (statuses));
+  } finally {
+    clearTimeout(limit);
+    signals.remove();
+    await Promise.all(guests.map((guest) => guest.close()));
+  }
+}
+
+/** @param {import('./options.mjs').GuestOptions} options @param {GuestRun[]} guests */
+function timeLimitError(options, guests) {
+  const report = guests.map((guest) =>
+    guest.processes.length > 0
+      ? `processes at that time:\n${guest.processes.map((line) => `  | ${line}`).join('\n')}`
+      : guest.machine?.console.summary(),
+  );
+  return new GuestError(`the time limit of ${options.timeoutSeconds} s is over\n${report.join('\n')}`, 124);
+}
+
+/**
+ * The first signal goes to the command, which may tidy up; a second one, or a command that does not end, ends the guests.
+ * @param {GuestRun[]} guests @param {(error: GuestError) => void} fail
+ */
+function handleSignals(guests, fail) {
+  const numbers = { SIGINT: 2, SIGTERM: 15, SIGHUP: 1 };
+  let firstAt = 0;
+  const handler = async (/** @type {'SIGINT' | 'SIGTERM' | 'SIGHUP'} */ signal) => {
+    const error = new GuestError(`ended by ${signal}`, 128 + numbers[signal]);
+    if (firstAt > 0) {
+      // npm sends a Ctrl-C once more to the command that has it from the terminal already.
+      if (Date.now() - firstAt > 500) {
+        fail(error);
+      }
+      return;
+    }
+    firstAt = Date.now();
+    if (!guests.every((guest) => guest.ready)) {
+      fail(error);
+      return;
+    }
+    for (const guest of guests) {
+      guest.signal(signal === 'SIGINT' ? 'INT' : 'TERM');
+    }
+    await delay(endingLimitMs, undefined, { ref: false });
+    fail(error);
+  };
+  const names = /** @type {(keyof typeof numbers)[]} */ (Object.keys(numbers));
+  for (const name of names) {
+    process.on(name, handler);
+  }
+  return {
+    remove() {
+      for (const name of names) {
+        process.off(name, handler);
+      }
+    },
+  };
+}
