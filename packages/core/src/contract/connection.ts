@@ -89,8 +89,10 @@ export abstract class Connection
   #state: ConnectionState = 'open';
   #resolveClosed!: (info: CloseInfo) => void;
   #info: CloseInfo | undefined;
+  #closedBy: 'local' | 'remote' = 'local';
   #closeSent = false;
   #peerClosed = false;
+  #tearingDown = false;
   #closeTimer: NodeJS.Timeout | undefined;
   #operations = 0;
 
@@ -188,9 +190,9 @@ export abstract class Connection
     return this._allocate(bytes);
   }
 
-  /** Resolves when everything sent so far has left this process; rejects when the connection ends before. */
+  /** Resolves as soon as nothing that was sent is left in this process; rejects when the connection ends before. */
   drain(): Promise<void> {
-    if (this.#state === 'closed') return Promise.reject(this.#closedError('drain'));
+    if (this.#info !== undefined) return Promise.reject(this.#closedError('drain'));
     if (this.#idle()) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#drainWaiters.push({ resolve, reject });
@@ -296,7 +298,7 @@ export abstract class Connection
     this.#fail(
       new VerbmqError('ERR_VERBMQ_ABORTED', `this side aborted the connection: ${reason}`),
       'local',
-      reason,
+      shorten(reason),
     );
   }
 
@@ -338,11 +340,11 @@ export abstract class Connection
   /** Tells the peer, behind everything that was submitted, that nothing more will come. Called once. */
   protected abstract _sendClose(): void;
 
-  /** Both sides have said so: let what is buffered leave, give everything back, then call `_finished()`. */
+  /** Both sides have said so: let what is buffered leave, give everything back, then call `_finished()`. Called once. */
   protected abstract _teardown(): void;
 
   /**
-   * The connection is dead: fail own pending operations with `error`, give everything back, then call `_finished()`.
+   * The connection is dead, whatever was called before: fail own pending operations with `error`, give everything back, then call `_finished()`.
    * With `reasonForPeer` the peer should be told, without waiting for it.
    */
   protected abstract _kill(error: VerbmqError, reasonForPeer: string | undefined): void;
@@ -436,10 +438,7 @@ export abstract class Connection
     if (this.#state === 'closed') return;
     this.#state = 'closed';
     this.#stopCloseTimer();
-    const info: CloseInfo = this.#info ?? {
-      graceful: true,
-      initiator: this.#peerClosed ? 'remote' : 'local',
-    };
+    const info: CloseInfo = this.#info ?? { graceful: true, initiator: this.#closedBy };
     this.#info = info;
     this.#settleDrain(info.error);
     this.#logInfo(info);
@@ -554,6 +553,7 @@ export abstract class Connection
 
   #beginClose(by: 'local' | 'remote'): void {
     this.#state = 'closing';
+    this.#closedBy = by;
     this.#closeTimer = setTimeout(() => {
       const { closeTimeoutMs } = this._options;
       const what = by === 'local' ? 'close()' : "the peer's close";
@@ -585,7 +585,8 @@ export abstract class Connection
   }
 
   #maybeTeardown(): void {
-    if (!this.#closeSent || !this.#peerClosed || this.#info !== undefined) return;
+    if (!this.#closeSent || !this.#peerClosed || this.#tearingDown || this.#info !== undefined) return;
+    this.#tearingDown = true;
     this._teardown();
   }
 
@@ -620,3 +621,11 @@ export abstract class Connection
 
 /** One-sided operations that may be pending on one connection; the next one is refused. */
 const MAX_OPERATIONS = 65_536;
+
+/** The most of a reason that travels to the peer. */
+const MAX_REASON_BYTES = 1024;
+
+/** At most {@link MAX_REASON_BYTES} of UTF-8, cut between characters. */
+function shorten(reason: string): string {
+  return reason.slice(0, new TextEncoder().encodeInto(reason, new Uint8Array(MAX_REASON_BYTES)).read);
+}
