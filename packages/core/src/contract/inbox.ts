@@ -70,7 +70,9 @@ export class Inbox {
     this.#handler = handler;
     this.#drainSoon();
     return () => {
-      if (this.#handler === handler) this.#handler = undefined;
+      if (this.#handler !== handler) return;
+      this.#handler = undefined;
+      if (this.#discardUnread) this.#discard();
     };
   }
 

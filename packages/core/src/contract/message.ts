@@ -2,7 +2,10 @@ import { VerbmqError } from './errors.js';
 
 /** What a message needs of the transport whose memory it shows. */
 export interface MessageOwner {
-  /** The resource `token` (a slot, an amount of window) is free again. Called exactly once for each message. */
+  /**
+   * The resource `token` (a slot, an amount of window) is free again. Called exactly once for each message, be it
+   * long after the connection has ended: the application may keep what it received.
+   */
   releaseMessage(token: number, bytes: number): void;
   /**
    * The application keeps the message beyond its handler. Either the resource may stay occupied until the
