@@ -52,7 +52,10 @@ export function parseAddress(address: Address): ResolvedAddress {
 
 /** The URL of an address; the inverse of {@link parseAddress}. */
 export function formatAddress(scheme: Scheme, address: HostAddress | PathAddress): string {
-  if ('path' in address) return `${scheme}://${encodeURI(address.path.replace(/^\0/, '@'))}`;
+  if ('path' in address) {
+    const { path } = address;
+    return path.startsWith('\0') ? `${scheme}://@${encode(path.slice(1))}` : `${scheme}://${encode(path)}`;
+  }
   const host = address.host.includes(':') ? `[${address.host}]` : address.host;
   return `${scheme}://${host}:${address.port}`;
 }
@@ -67,12 +70,11 @@ function parseUrl(text: string): ResolvedAddress {
   if (scheme === 'unix') {
     if (rest === '')
       throw invalid(text, 'the path is missing: unix:///absolute/path, or unix://@name for an abstract one');
-    const path = decode(text, rest);
-    return { scheme, path: path.startsWith('@') ? `\0${path.slice(1)}` : path };
+    return { scheme, path: rest.startsWith('@') ? `\0${decode(text, rest.slice(1))}` : decode(text, rest) };
   }
   if (scheme === 'memory' && !rest.includes(':')) {
     if (rest === '') throw invalid(text, 'the name is missing: memory://name');
-    return { scheme, path: rest };
+    return { scheme, path: decode(text, rest) };
   }
   const endpoint = /^(?:\[([^\]]+)\]|([^:/?#@[\]]+)):(\d{1,5})\/?$/.exec(rest);
   if (endpoint === null)
@@ -82,9 +84,14 @@ function parseUrl(text: string): ResolvedAddress {
   return { scheme, host: (endpoint[1] ?? endpoint[2]) as string, port };
 }
 
+/** Slashes stay readable; all else that has a meaning in URLs is escaped, so that `decode` gives back any path. */
+function encode(path: string): string {
+  return encodeURIComponent(path).replaceAll('%2F', '/');
+}
+
 function decode(text: string, part: string): string {
   try {
-    return decodeURI(part);
+    return decodeURIComponent(part);
   } catch (cause) {
     throw invalid(text, 'the path has an invalid percent escape', cause);
   }

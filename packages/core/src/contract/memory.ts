@@ -87,6 +87,7 @@ export function decodeDescriptor(descriptor: MemoryDescriptor): DescriptorFields
   const byteLength = bytes.byteLength < FIXED_BYTES ? -1n : bytes.readBigUInt64LE(10);
   if (
     bytes[0] !== DESCRIPTOR_VERSION ||
+    bytes.toString('base64url') !== descriptor ||
     bytes.byteLength > FIXED_BYTES + MAX_KEY_BYTES ||
     access > 7 ||
     byteLength < 0n ||

@@ -80,7 +80,8 @@ export class MemoryRegions {
     const region = key.byteLength === KEY_BYTES ? this.#regions.get(nameOf(key)) : undefined;
     if (region === undefined) throw refused('its key is unknown or was revoked');
     if (!region.access[right]) throw refused(`${right} was not granted`);
-    const inBounds = Number.isSafeInteger(offset) && offset >= 0 && length <= region.data.byteLength - offset;
+    const inBounds =
+      Number.isSafeInteger(offset) && offset >= 0 && length >= 0 && length <= region.data.byteLength - offset;
     if (!inBounds)
       throw refused(`${length} bytes from ${offset} on exceed its ${region.data.byteLength} bytes`);
     if (right === 'atomic' && offset % 8 !== 0) throw refused(`${offset} is not a multiple of 8`);
