@@ -68,7 +68,7 @@ export abstract class Transport<
   #closing: Promise<void> | undefined;
   readonly #listeners = new Set<Listener>();
   readonly #connections = new Set<Connection>();
-  readonly #attempts = new Set<AbortController>();
+  readonly #attempts = new Map<AbortController, Promise<Connection>>();
   readonly #past = { messagesSent: 0, bytesSent: 0, messagesReceived: 0, bytesReceived: 0 };
 
   constructor(options: ConnectionOptions = {}) {
@@ -139,15 +139,16 @@ export abstract class Transport<
         ),
       );
     }, timeoutMs);
-    this.#attempts.add(controller);
     try {
       controller.signal.throwIfAborted();
-      return await this._connect({
+      const attempt = this._connect({
         address: resolved,
         options: options ?? ({} as C),
         connectionOptions,
         signal: controller.signal,
       });
+      this.#attempts.set(controller, attempt);
+      return await attempt;
     } catch (error) {
       if (channels.connectFail.hasSubscribers)
         channels.connectFail.publish({ transport: this, address: resolved, error });
@@ -215,10 +216,12 @@ export abstract class Transport<
   }
 
   async #close(): Promise<void> {
-    for (const attempt of this.#attempts) {
+    const attempts = [...this.#attempts.values()];
+    for (const attempt of this.#attempts.keys()) {
       attempt.abort(new VerbmqError('ERR_VERBMQ_CLOSED', 'connect: the transport was closed'));
     }
     await Promise.all([...this.#listeners].map((listener) => listener.close()));
+    await Promise.allSettled(attempts);
     await Promise.all([...this.#connections].map((connection) => connection.close()));
     await this._close();
   }
