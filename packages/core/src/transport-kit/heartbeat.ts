@@ -9,7 +9,8 @@ export interface HeartbeatHooks {
 }
 
 /**
- * Finds silent peers. Any traffic counts as life, so a busy connection sends no pings. Silence is counted in
+ * Finds silent peers. Any traffic counts as life, so a peer that speaks is sent no pings; a silent one gets at least
+ * one before it is given up, and is given up no earlier than `peerTimeoutMs` after its last sign of life. Silence is counted in
  * ticks of a timer and not by the clock: a process that was itself busy or suspended for minutes sees one late tick,
  * reads what has arrived meanwhile, and does not take its peers for dead.
  */
@@ -24,7 +25,7 @@ export class Heartbeat {
   constructor(options: ResolvedConnectionOptions, hooks: HeartbeatHooks) {
     this.#hooks = hooks;
     this.#peerTimeoutMs = options.peerTimeoutMs;
-    const intervalMs = Math.min(options.heartbeatIntervalMs, options.peerTimeoutMs);
+    const intervalMs = Math.min(options.heartbeatIntervalMs, Math.ceil(options.peerTimeoutMs / 2));
     this.#ticksUntilDead = intervalMs === 0 ? 0 : Math.max(2, Math.ceil(options.peerTimeoutMs / intervalMs));
     if (intervalMs === 0) return;
     this.#timer = setInterval(() => this.#tick(), intervalMs);
@@ -44,9 +45,9 @@ export class Heartbeat {
     if (this.#alive) {
       this.#alive = false;
       this.#silentTicks = 0;
-    } else {
-      this.#silentTicks++;
+      return;
     }
+    this.#silentTicks++;
     if (this.#silentTicks >= this.#ticksUntilDead) {
       this.stop();
       this.#hooks.dead(
