@@ -75,7 +75,7 @@ say ready
       INT | TERM) kill -s "$word" -- "-$command" ;;
       STOP)
         # What ran when the time was over. Kernel threads have names in brackets.
-        ps -o pid,ppid,stat,time,args | while read -r line; do
+        ps -o pid,ppid,stat,args | while read -r line; do
           case $line in *"["*"]" | *verbmq-guest/busybox*) ;; *) say "process $line" ;; esac
         done
         echo 1 >/sys/fs/cgroup/command/cgroup.kill

@@ -48,11 +48,15 @@ export function missingPackages(packages) {
  * @returns {boolean} whether it succeeded
  */
 export function aptGet(args, directory) {
-  const result = spawnSync('apt-get', ['-o', 'DPkg::Lock::Timeout=300', '-qq', ...args], {
-    cwd: directory,
-    stdio: ['ignore', 2, 2],
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-  });
+  const result = spawnSync(
+    'apt-get',
+    ['-o', 'DPkg::Lock::Timeout=300', '-o', 'APT::Sandbox::User=root', '-qq', ...args],
+    {
+      cwd: directory,
+      stdio: ['ignore', 2, 2],
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+    },
+  );
   return result.status === 0;
 }
 

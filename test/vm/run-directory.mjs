@@ -73,7 +73,8 @@ export function createRunDirectory(options, role, endMark) {
     '. /run/verbmq-guest/environment.sh',
     `ulimit -l ${options.memlockKib ?? 'unlimited'} || exit 125`,
     `cd ${quote(process.cwd())} || exit 125`,
-    `exec ${drop}${options.command.map(quote).join(' ')}`,
+    // A shell's background process starts with these ignored, and could not be interrupted.
+    `exec env --default-signal=INT,QUIT ${drop}${options.command.map(quote).join(' ')}`,
   ]);
   return directory;
 }

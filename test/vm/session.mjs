@@ -25,11 +25,15 @@ export async function runSession(options, image, accelerator) {
     fail = reject;
   });
 
+  let timeIsOver = false;
   const limit = setTimeout(async () => {
-    for (const guest of guests) {
-      guest.stop();
+    timeIsOver = true;
+    if (guests.every((guest) => guest.ready)) {
+      for (const guest of guests) {
+        guest.stop();
+      }
+      await delay(endingLimitMs, undefined, { ref: false });
     }
-    await delay(endingLimitMs, undefined, { ref: false });
     fail(timeLimitError(options, guests));
   }, options.timeoutSeconds * 1000);
   const signals = handleSignals(guests, fail);
@@ -38,7 +42,7 @@ export async function runSession(options, image, accelerator) {
       await guest.boot();
     }
     const statuses = await Promise.race([failed, Promise.all(guests.map((guest) => guest.run()))]);
-    if (guests.some((guest) => guest.processes.length > 0)) {
+    if (timeIsOver) {
       throw timeLimitError(options, guests);
     }
     return Math.max(.../** @type {number[]} */ (statuses));
@@ -51,11 +55,12 @@ export async function runSession(options, image, accelerator) {
 
 /** @param {import('./options.mjs').GuestOptions} options @param {GuestRun[]} guests */
 function timeLimitError(options, guests) {
-  const report = guests.map((guest) =>
-    guest.processes.length > 0
-      ? `processes at that time:\n${guest.processes.map((line) => `  | ${line}`).join('\n')}`
-      : guest.machine?.console.summary(),
-  );
+  const report = guests.map((guest) => {
+    const processes = guest.processes.map((line) => `  | ${line}`);
+    return processes.length > 0
+      ? `processes at that time:\n${processes.join('\n')}`
+      : `the command ${guest.ready ? 'could not be ended' : 'had not started yet'}\n${guest.machine?.console.summary()}`;
+  });
   return new GuestError(`the time limit of ${options.timeoutSeconds} s is over\n${report.join('\n')}`, 124);
 }
 
