@@ -1,0 +1,299 @@
+import type { HostAddress, PathAddress } from '../contract/address.js';
+import { Connection, type ExposedByTransport } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import type { DescriptorFields, ResolvedMemoryAccess } from '../contract/memory.js';
+import type { ResolvedConnectionOptions } from '../contract/options.js';
+import type { OutgoingLease } from '../contract/outgoing-lease.js';
+import { Heartbeat } from '../transport-kit/heartbeat.js';
+import { MemoryRegions } from '../transport-kit/memory-regions.js';
+import { Credits, Receipts, type Window } from './credits.js';
+import type { FrameVerdict, MemoryFaults } from './faults.js';
+import type { Frame, MemoryRequest } from './frames.js';
+import { Operations } from './operations.js';
+import { Wire } from './wire.js';
+
+export interface MemoryConnectionInit {
+  readonly direction: 'in' | 'out';
+  readonly options: ResolvedConnectionOptions;
+  readonly maxMessageBytes: number;
+  readonly localAddress: HostAddress | PathAddress;
+  readonly remoteAddress: HostAddress | PathAddress;
+  readonly faults: MemoryFaults;
+  readonly peerWindow: Window;
+  readonly window: Window;
+}
+
+/** A send of at least so many bytes borrows them until delivery, where it may. */
+const BORROW_BYTES = 64 * 1024;
+
+/** One end of a connection within the process. */
+export class MemoryConnection extends Connection {
+  readonly #faults: MemoryFaults;
+  readonly #wire: Wire;
+  readonly #credits: Credits;
+  readonly #receipts: Receipts;
+  readonly #regions = new MemoryRegions();
+  readonly #operations: Operations;
+  readonly #heartbeat: Heartbeat;
+  readonly #framesSent = new Map<Frame['kind'], number>();
+  #peer!: MemoryConnection;
+  #buffered = 0;
+  #tearingDown = false;
+  #dead = false;
+
+  constructor(init: MemoryConnectionInit) {
+    super({ ...init, kind: 'memory', capabilities: CAPABILITIES });
+    this.#faults = init.faults;
+    this.#credits = new Credits(init.peerWindow);
+    this.#receipts = new Receipts(init.window, (bytes, messages) =>
+      this.#wire.push({ kind: 'credit', bytes, messages }),
+    );
+    this.#operations = new Operations((frame) => this.#wire.push(frame));
+    this.#wire = new Wire({
+      judge: (frame) => this.#judge(frame),
+      deliver: (frame) => this.#peer.#deliver(frame),
+      departed: (frame) => this.#departed(frame),
+      idle: () => this.#idle(),
+      lose: () => this.lose(),
+    });
+    this.#heartbeat = new Heartbeat(init.options, {
+      ping: () => this.#wire.push({ kind: 'ping' }),
+      dead: (error) => this._fail(error),
+    });
+  }
+
+  /** Joins two ends; before this neither may be used. */
+  static join(one: MemoryConnection, other: MemoryConnection): void {
+    one.#peer = other;
+    other.#peer = one;
+  }
+
+  /** Ends both sides at once, as a broken network would. */
+  lose(): void {
+    const error = new VerbmqError(
+      'ERR_VERBMQ_CONNECTION_LOST',
+      'the connection was lost by an injected fault',
+    );
+    this._fail(error);
+    this.#peer._fail(error);
+  }
+
+  // ---- sending ---------------------------------------------------------------------------------------------
+
+  protected override _submit(
+    data: Uint8Array,
+    lease: OutgoingLease | undefined,
+    mayBorrow: boolean,
+  ): boolean | Promise<void> {
+    if (this.#buffered >= this._options.highWaterMarkBytes) return false;
+    if (!this.#credits.take(data.byteLength)) return false;
+    this.#buffered += data.byteLength;
+    if (lease === undefined && mayBorrow && data.byteLength >= BORROW_BYTES) {
+      return new Promise((resolve, reject) => {
+        this.#wire.push({ kind: 'message', data, borrowed: { resolve, reject } });
+      });
+    }
+    const own = lease === undefined ? new Uint8Array(data) : data;
+    this.#wire.push({ kind: 'message', data: own, borrowed: undefined });
+    return true;
+  }
+
+  protected override _bufferedBytes(): number {
+    return this.#buffered;
+  }
+
+  protected override _allocate(bytes: number): OutgoingLease {
+    this.#assertMemory(bytes);
+    return super._allocate(bytes);
+  }
+
+  // ---- receiving -------------------------------------------------------------------------------------------
+
+  override releaseMessage(token: number, bytes: number): void {
+    this.#receipts.release(token, bytes);
+  }
+
+  override retainMessage(token: number, data: Uint8Array): Uint8Array | undefined {
+    return this.#receipts.retain(token, data);
+  }
+
+  #deliver(frame: Frame): void {
+    if (this.#dead) return;
+    this.#heartbeat.touch();
+    switch (frame.kind) {
+      case 'message':
+        this._receive(
+          frame.borrowed === undefined ? frame.data : new Uint8Array(frame.data),
+          this.#receipts.next(),
+        );
+        break;
+      case 'credit':
+        this.#credits.give(frame.bytes, frame.messages);
+        this._roomAvailable();
+        break;
+      case 'request':
+        this.#serve(frame.id, frame.key, frame.request);
+        break;
+      case 'answer':
+        this.#operations.answered(frame.id, frame.value);
+        break;
+      case 'ping':
+        this.#wire.push({ kind: 'pong' });
+        break;
+      case 'pong':
+        break;
+      case 'close':
+        this._peerClosed();
+        break;
+      case 'abort':
+        this._fail(new VerbmqError(frame.code, frame.reason));
+        break;
+    }
+  }
+
+  // ---- one-sided memory ------------------------------------------------------------------------------------
+
+  protected override async _expose(bytes: number, access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
+    this.#assertMemory(bytes);
+    return this.#regions.expose(bytes, access);
+  }
+
+  protected override async _read(
+    remote: DescriptorFields,
+    offset: number,
+    target: Uint8Array,
+  ): Promise<void> {
+    const request = { operation: 'read', offset, length: target.byteLength } as const;
+    target.set((await this.#operations.ask(remote.key, request)) as Uint8Array);
+  }
+
+  protected override async _write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
+    await this.#operations.ask(remote.key, { operation: 'write', offset, data });
+  }
+
+  protected override async _fetchAdd(
+    remote: DescriptorFields,
+    offset: number,
+    addend: bigint,
+  ): Promise<bigint> {
+    return (await this.#operations.ask(remote.key, { operation: 'fetchAdd', offset, addend })) as bigint;
+  }
+
+  protected override async _compareAndSwap(
+    remote: DescriptorFields,
+    offset: number,
+    expected: bigint,
+    desired: bigint,
+  ): Promise<bigint> {
+    const request = { operation: 'compareAndSwap', offset, expected, desired } as const;
+    return (await this.#operations.ask(remote.key, request)) as bigint;
+  }
+
+  #serve(id: number, key: Uint8Array, request: MemoryRequest): void {
+    try {
+      this.#wire.push({ kind: 'answer', id, value: perform(this.#regions, key, request) });
+    } catch (error) {
+      if (!(error instanceof VerbmqError)) throw error;
+      this._fail(error, error.message);
+    }
+  }
+
+  #assertMemory(bytes: number): void {
+    if (this.#faults.allocate?.(bytes) ?? true) return;
+    throw new VerbmqError(
+      'ERR_VERBMQ_NO_BUFFERS',
+      `${bytes} bytes of memory were denied by an injected fault`,
+    );
+  }
+
+  // ---- life ------------------------------------------------------------------------------------------------
+
+  protected override _sendClose(): void {
+    this.#wire.push({ kind: 'close' });
+  }
+
+  protected override _teardown(): void {
+    this.#tearingDown = true;
+    setImmediate(() => this.#idle());
+  }
+
+  protected override _kill(error: VerbmqError, reasonForPeer: string | undefined): void {
+    const left = this.#wire.end(lastWord(error, reasonForPeer));
+    this.#giveBack();
+    for (const frame of left) if (frame.kind === 'message') frame.borrowed?.reject(error);
+    this.#operations.fail(error);
+    setImmediate(() => this._finished());
+  }
+
+  #judge(frame: Frame): FrameVerdict {
+    const index = this.#framesSent.get(frame.kind) ?? 0;
+    this.#framesSent.set(frame.kind, index + 1);
+    return this.#faults.frame?.({ kind: frame.kind, connectionId: this.id, index }) ?? 'deliver';
+  }
+
+  #departed(frame: Frame): void {
+    if (frame.kind !== 'message') return;
+    this.#buffered -= frame.data.byteLength;
+    frame.borrowed?.resolve();
+  }
+
+  #idle(): void {
+    if (this.#dead) return;
+    this._roomAvailable();
+    if (!this.#tearingDown || !this.#wire.empty) return;
+    this.#wire.end(undefined);
+    this.#giveBack();
+    this._finished();
+  }
+
+  #giveBack(): void {
+    this.#dead = true;
+    this.#heartbeat.stop();
+    this.#regions.clear();
+  }
+}
+
+const CAPABILITIES = {
+  oneSided: 'emulated',
+  atomics: 'emulated',
+  largeMessages: 'native',
+  zeroCopySend: 'native',
+} as const;
+
+/** What the owner does for a one-sided operation of the peer. */
+function perform(
+  regions: MemoryRegions,
+  key: Uint8Array,
+  request: MemoryRequest,
+): Uint8Array | bigint | undefined {
+  switch (request.operation) {
+    case 'read':
+      return new Uint8Array(regions.read(key, request.offset, request.length));
+    case 'write':
+      regions.write(key, request.offset, request.data);
+      return undefined;
+    case 'fetchAdd':
+      return regions.fetchAdd(key, request.offset, request.addend);
+    case 'compareAndSwap':
+      return regions.compareAndSwap(key, request.offset, request.expected, request.desired);
+  }
+}
+
+/** What a side that ends the connection tells the other. */
+function lastWord(error: VerbmqError, reason: string | undefined): Frame {
+  if (error.code === 'ERR_VERBMQ_REMOTE_ACCESS') {
+    return { kind: 'abort', code: error.code, reason: error.message };
+  }
+  if (reason === undefined) {
+    return {
+      kind: 'abort',
+      code: 'ERR_VERBMQ_CONNECTION_LOST',
+      reason: 'the peer ended the connection without a word',
+    };
+  }
+  return {
+    kind: 'abort',
+    code: 'ERR_VERBMQ_PEER_ABORTED',
+    reason: `the peer aborted the connection: ${reason}`,
+  };
+}
