@@ -10,7 +10,7 @@ import { ConsoleLog } from './console-log.mjs';
 
 /**
  * @typedef {object} MachineSettings
- * @property {string} image directory with `vmlinuz` and `initramfs`
+ * @property {string} image directory with `vmlinux` and `initramfs`
  * @property {'kvm' | 'tcg'} accelerator
  * @property {string} directory private directory for the sockets
  * @property {number} memoryMib
@@ -69,12 +69,12 @@ export class Machine {
       ...['-device', `virtserialport,chardev=${name},name=verbmq.${name}`],
     ];
     const args = [
-      ...['-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot'],
+      ...['-machine', 'q35', '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot'],
       ...(accelerator === 'kvm'
         ? ['-accel', 'kvm', '-cpu', 'host']
         : ['-accel', 'tcg,thread=multi', '-cpu', 'max']),
       ...['-smp', '2', '-m', String(memoryMib)],
-      ...['-kernel', join(image, 'vmlinuz'), '-initrd', join(image, 'initramfs')],
+      ...['-kernel', join(image, 'vmlinux'), '-initrd', join(image, 'initramfs')],
       ...[
         '-append',
         ['console=ttyS0', 'quiet', 'panic=-1', 'oops=panic', 'mitigations=off', ...kernelWords].join(' '),
