@@ -10,7 +10,7 @@ export {
   type Scheme,
 } from './address.js';
 export type { Capabilities, Support } from './capabilities.js';
-export { type CloseInfo, Connection, type ConnectionState } from './connection.js';
+export { Connection } from './connection.js';
 export { channels } from './diagnostics.js';
 export {
   ERROR_CODES,
@@ -20,6 +20,7 @@ export {
   type VerbmqErrorOptions,
 } from './errors.js';
 export type { MessageHandler } from './inbox.js';
+export type { CloseInfo, ConnectionState } from './lifecycle.js';
 export { type ConnectionHandler, Listener } from './listener.js';
 export { type Logger, silentLogger } from './logger.js';
 export type { ExposedMemory, MemoryAccess, MemoryDescriptor, RemoteMemory } from './memory.js';

@@ -1,5 +1,6 @@
 import type { HostAddress, PathAddress } from '../contract/address.js';
-import { Connection, type ExposedByTransport } from '../contract/connection.js';
+import { Connection } from '../contract/connection.js';
+import type { ExposedByTransport } from '../contract/connection-hooks.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { DescriptorFields, ResolvedMemoryAccess } from '../contract/memory.js';
 import type { ResolvedConnectionOptions } from '../contract/options.js';

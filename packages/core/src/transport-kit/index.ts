@@ -2,7 +2,8 @@
  * For those who implement a transport: the hooks' types, and the parts that transports share.
  * @module
  */
-export type { ConnectionInit, ExposedByTransport } from '../contract/connection.js';
+export type { ConnectionInit } from '../contract/connection.js';
+export type { ExposedByTransport } from '../contract/connection-hooks.js';
 export type { ListenerInit } from '../contract/listener.js';
 export {
   type DescriptorFields,

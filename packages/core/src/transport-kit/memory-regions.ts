@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto';
-import type { ExposedByTransport } from '../contract/connection.js';
+import type { ExposedByTransport } from '../contract/connection-hooks.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { ResolvedMemoryAccess } from '../contract/memory.js';
 

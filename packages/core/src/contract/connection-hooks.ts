@@ -1,0 +1,94 @@
+import { VerbmqError } from './errors.js';
+import type { DescriptorFields, ResolvedMemoryAccess } from './memory.js';
+import type { MessageOwner } from './message.js';
+import { OutgoingLease, type OutgoingLeaseOwner } from './outgoing-lease.js';
+
+/** Memory that a transport has made reachable for the peer. */
+export interface ExposedByTransport {
+  readonly data: Uint8Array;
+  /** Where the memory starts in the peer's terms, and the key to it; both go into the descriptor. */
+  readonly address: bigint;
+  readonly key: Uint8Array;
+  /** Ends the peer's access; once it has resolved no operation takes effect any more. */
+  readonly revoke: () => Promise<void>;
+}
+
+/**
+ * What a transport implements of a connection. Arguments and state have been checked when a hook is called, and
+ * no hook is called after the connection has failed, but for `releaseMessage` and `freeOutgoing`.
+ */
+export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwner {
+  /** `tcp`, `rdma`, … */
+  abstract readonly kind: string;
+
+  /**
+   * Takes one message, in order. `true`: taken, the bytes are no longer needed. `false`: no room (at or above the
+   * high-water mark, or out of credits); nothing was done, and `_roomAvailable()` will be called when there is. A
+   * promise, only where `mayBorrow`: taken in order, but the bytes are needed until it settles.
+   * A `lease` is one of this connection's own; with `true` or a promise its memory is the transport's again.
+   */
+  protected abstract _submit(
+    data: Uint8Array,
+    lease: OutgoingLease | undefined,
+    mayBorrow: boolean,
+  ): boolean | Promise<void>;
+
+  /** Bytes taken by `_submit` that have not left this process yet. */
+  protected abstract _bufferedBytes(): number;
+
+  /** Tells the peer, behind everything that was submitted, that nothing more will come. Called once. */
+  protected abstract _sendClose(): void;
+
+  /**
+   * Both sides have said so: let what is buffered leave, give everything back, then call `_finished()`. Called once.
+   */
+  protected abstract _teardown(): void;
+
+  /**
+   * The connection is dead, whatever was called before: fail own pending operations with `error`, give everything
+   * back, then call `_finished()`. With `reasonForPeer` the peer should be told, without waiting for it.
+   */
+  protected abstract _kill(error: VerbmqError, reasonForPeer: string | undefined): void;
+
+  /** @see MessageOwner */
+  abstract releaseMessage(token: number, bytes: number): void;
+  /** @see MessageOwner */
+  abstract retainMessage(token: number, data: Uint8Array): Uint8Array | undefined;
+
+  /** Memory for an outgoing lease; by default ordinary memory of its own. */
+  protected _allocate(bytes: number): OutgoingLease {
+    return new OutgoingLease(Buffer.allocUnsafeSlow(bytes), this, 0);
+  }
+
+  /** @see OutgoingLeaseOwner */
+  freeOutgoing(_lease: OutgoingLease): void {}
+
+  /** Called only where `capabilities.oneSided` is not `'none'`; so are the four that follow. */
+  protected _expose(_bytes: number, _access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
+    throw this._unsupported('exposing memory');
+  }
+  protected _read(_remote: DescriptorFields, _offset: number, _target: Uint8Array): Promise<void> {
+    throw this._unsupported('reading remote memory');
+  }
+  protected _write(_remote: DescriptorFields, _offset: number, _data: Uint8Array): Promise<void> {
+    throw this._unsupported('writing remote memory');
+  }
+  protected _fetchAdd(_remote: DescriptorFields, _offset: number, _addend: bigint): Promise<bigint> {
+    throw this._unsupported('fetchAdd');
+  }
+  protected _compareAndSwap(
+    _remote: DescriptorFields,
+    _offset: number,
+    _expected: bigint,
+    _desired: bigint,
+  ): Promise<bigint> {
+    throw this._unsupported('compareAndSwap');
+  }
+
+  protected _unsupported(what: string): VerbmqError {
+    return new VerbmqError(
+      'ERR_VERBMQ_UNSUPPORTED',
+      `${what} is not supported on this ${this.kind} connection`,
+    );
+  }
+}

@@ -1,0 +1,146 @@
+import { VerbmqError } from './errors.js';
+
+/** `closing`: the end has begun; nothing new is accepted, and in an orderly end what was accepted is delivered. */
+export type ConnectionState = 'open' | 'closing' | 'closed';
+
+/** How a connection ended. */
+export interface CloseInfo {
+  /** Everything that both sides had accepted was delivered. */
+  readonly graceful: boolean;
+  /** Who ended it. A connection that was lost was ended by `'remote'`. */
+  readonly initiator: 'local' | 'remote';
+  /** Why it was not graceful. */
+  readonly error?: VerbmqError;
+}
+
+/** What the end of a connection sets going; see the hooks of the same names in `Connection`. */
+export interface LifecycleHooks {
+  /** Whether sends or operations that were accepted have still to go before the close may. */
+  busy(): boolean;
+  sendClose(): void;
+  teardown(): void;
+  kill(error: VerbmqError, reasonForPeer: string | undefined): void;
+  ended(info: CloseInfo): void;
+}
+
+/**
+ * The states of a connection and the two ways out of `open`.
+ *
+ * In order: one side begins; each side says close when all that it had accepted is on its way; when both have said
+ * it, the transport is torn down. Not in order: the first failure decides how the connection ended, and the transport
+ * is killed. Either way it is `closed` when the transport has finished.
+ */
+export class Lifecycle {
+  readonly #hooks: LifecycleHooks;
+  readonly #closeTimeoutMs: number;
+  #state: ConnectionState = 'open';
+  /** Set once it is certain how the connection ends. */
+  #info: CloseInfo | undefined;
+  #closedBy: 'local' | 'remote' = 'local';
+  #closeSent = false;
+  #peerClosed = false;
+  #tearingDown = false;
+  #timer: NodeJS.Timeout | undefined;
+  #resolveClosed!: (info: CloseInfo) => void;
+  /** Resolves, never rejects, when the state is `closed`. */
+  readonly closed: Promise<CloseInfo> = new Promise((resolve) => {
+    this.#resolveClosed = resolve;
+  });
+
+  constructor(closeTimeoutMs: number, hooks: LifecycleHooks) {
+    this.#closeTimeoutMs = closeTimeoutMs;
+    this.#hooks = hooks;
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  /** Whether it is certain how the connection ends: by failure, or because it has ended. */
+  get decided(): boolean {
+    return this.#info !== undefined;
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_CLOSED` unless the connection is open. */
+  assertOpen(what: string): void {
+    if (this.#state !== 'open') throw this.closedError(what);
+  }
+
+  closedError(what: string): VerbmqError {
+    const why = this.#info?.error;
+    const state =
+      this.#state === 'closed'
+        ? 'has ended'
+        : this.#peerClosed
+          ? 'is being closed by the peer'
+          : 'is closing';
+    return new VerbmqError(
+      'ERR_VERBMQ_CLOSED',
+      `${what}: the connection ${state}${why === undefined ? '' : ` (${why.message})`}; connect again`,
+      { cause: why },
+    );
+  }
+
+  beginClose(by: 'local' | 'remote'): void {
+    if (this.#state !== 'open') return;
+    this.#state = 'closing';
+    this.#closedBy = by;
+    this.#timer = setTimeout(() => {
+      const what = by === 'local' ? 'close()' : "the peer's close";
+      this.fail(
+        new VerbmqError(
+          'ERR_VERBMQ_CLOSE_TIMEOUT',
+          `${what} could not deliver everything within ${this.#closeTimeoutMs} ms`,
+        ),
+        by,
+        'the orderly close took too long',
+      );
+    }, this.#closeTimeoutMs);
+    this.progressed();
+  }
+
+  /** The peer has said close. */
+  peerClosed(): void {
+    this.#peerClosed = true;
+    this.beginClose('remote');
+    this.#maybeTeardown();
+  }
+
+  get peerHasClosed(): boolean {
+    return this.#peerClosed;
+  }
+
+  /** Something that was accepted has gone: perhaps it was the last thing before the close. */
+  progressed(): void {
+    if (this.#state !== 'closing' || this.#closeSent || this.decided || this.#hooks.busy()) return;
+    this.#closeSent = true;
+    this.#hooks.sendClose();
+    this.#maybeTeardown();
+  }
+
+  /** The first failure counts. Answers whether this was it. */
+  fail(error: VerbmqError, initiator: 'local' | 'remote', reasonForPeer: string | undefined): boolean {
+    if (this.decided) return false;
+    this.#info = { graceful: false, initiator, error };
+    this.#state = 'closing';
+    clearTimeout(this.#timer);
+    this.#hooks.kill(error, reasonForPeer);
+    return true;
+  }
+
+  /** The transport holds nothing any more. */
+  finished(): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    clearTimeout(this.#timer);
+    this.#info ??= { graceful: true, initiator: this.#closedBy };
+    this.#hooks.ended(this.#info);
+    this.#resolveClosed(this.#info);
+  }
+
+  #maybeTeardown(): void {
+    if (!this.#closeSent || !this.#peerClosed || this.#tearingDown || this.decided) return;
+    this.#tearingDown = true;
+    this.#hooks.teardown();
+  }
+}

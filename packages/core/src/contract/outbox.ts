@@ -1,0 +1,114 @@
+import type { VerbmqError } from './errors.js';
+import type { OutgoingLease } from './outgoing-lease.js';
+import { SendQueue } from './send-queue.js';
+
+/** The transport's side of sending; see `Connection._submit` and `Connection._bufferedBytes`. */
+export interface OutboxHooks {
+  submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void>;
+  bufferedBytes(): number;
+}
+
+const TAKEN: Promise<void> = Promise.resolve();
+
+/** The sending half of a connection: straight into the transport while it has room, else in line. */
+export class Outbox {
+  readonly #hooks: OutboxHooks;
+  readonly #queue: SendQueue;
+  #flushing = false;
+  #drainWaiters: { resolve: () => void; reject: (error: VerbmqError) => void }[] = [];
+
+  messagesSent = 0;
+  bytesSent = 0;
+  backpressureEvents = 0;
+
+  constructor(maxQueuedBytes: number, hooks: OutboxHooks) {
+    this.#queue = new SendQueue(maxQueuedBytes);
+    this.#hooks = hooks;
+  }
+
+  /** Sends that wait for room. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  get bytesWaiting(): number {
+    return this.#queue.bytes;
+  }
+
+  /** Whether nothing that was accepted is left in this process. */
+  get empty(): boolean {
+    return this.#queue.length === 0 && this.#hooks.bufferedBytes() === 0;
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_SEND_QUEUE_FULL` */
+  send(data: Uint8Array, lease: OutgoingLease | undefined): Promise<void> {
+    if (this.#queue.length === 0) {
+      const taken = this.#hooks.submit(data, lease, true);
+      if (taken !== false) {
+        lease?.markTaken();
+        this.#count(data);
+        return taken === true ? TAKEN : taken;
+      }
+    }
+    const waiting = this.#queue.push(data, lease);
+    lease?.markTaken();
+    this.backpressureEvents++;
+    return waiting;
+  }
+
+  trySend(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
+    if (this.#queue.length > 0 || this.#hooks.submit(data, lease, false) === false) {
+      this.backpressureEvents++;
+      return false;
+    }
+    lease?.markTaken();
+    this.#count(data);
+    return true;
+  }
+
+  /** The transport has room again: those that wait go first. */
+  flush(): void {
+    if (this.#flushing) return;
+    this.#flushing = true;
+    try {
+      for (let next = this.#queue.peek(); next !== undefined; next = this.#queue.peek()) {
+        const taken = this.#hooks.submit(next.data, next.lease, true);
+        if (taken === false) break;
+        this.#queue.shift();
+        this.#count(next.data);
+        if (taken === true) next.resolve();
+        else taken.then(next.resolve, next.reject);
+      }
+    } finally {
+      this.#flushing = false;
+    }
+  }
+
+  drain(): Promise<void> {
+    if (this.empty) return TAKEN;
+    return new Promise((resolve, reject) => {
+      this.#drainWaiters.push({ resolve, reject });
+    });
+  }
+
+  /** Tells those who wait for `drain()`, if there is something to tell. */
+  settleDrainIfEmpty(): void {
+    if (this.#drainWaiters.length > 0 && this.empty) this.finish();
+  }
+
+  /** Everything has left. */
+  finish(): void {
+    for (const waiter of this.#drainWaiters.splice(0)) waiter.resolve();
+  }
+
+  /** The connection has failed: everything that waits here fails with it. */
+  fail(error: VerbmqError): void {
+    this.#queue.fail(error);
+    for (const waiter of this.#drainWaiters.splice(0)) waiter.reject(error);
+  }
+
+  #count(data: Uint8Array): void {
+    this.messagesSent++;
+    this.bytesSent += data.byteLength;
+  }
+}
