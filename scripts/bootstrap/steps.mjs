@@ -1,0 +1,110 @@
+/**
+ * The steps from a fresh checkout to one that runs. Each does nothing, quickly, when its work is done already.
+ *
+ * Node's own modules only: nothing is installed yet.
+ */
+
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { GuestError } from '../../test/vm/guest-error.mjs';
+import { ensureImage } from '../../test/vm/image.mjs';
+import { buildPackages, ensurePackages, runPackages } from '../../test/vm/packages.mjs';
+import { root, tools } from '../lib/paths.mjs';
+import { runProcess } from '../lib/run-process.mjs';
+import { BootstrapError } from './bootstrap-error.mjs';
+import { dependenciesInstalled, recordDependencies } from './dependency-stamp.mjs';
+
+/** What building the addon needs. The headers are in the packages of the guest, whose run needs them as well. */
+const addonPackages = ['g++', 'make', 'python3'];
+
+/** Everything that `--guest` installs where it is missing. */
+export const guestPackages = [...addonPackages, ...runPackages, ...buildPackages];
+
+/** How long a step may be silent before it says that it is alive. */
+const aliveEveryMs = 10_000;
+
+const minutes = 60_000;
+
+const log = (/** @type {string} */ text) => console.error(`bootstrap: ${text}`);
+
+/**
+ * Runs a step's process; its output is shown when it fails.
+ * @param {string} title @param {string} command @param {string[]} args
+ * @param {{timeLimitMs: number, env?: NodeJS.ProcessEnv}} settings
+ * @returns {Promise<string>} what it printed
+ * @throws {BootstrapError}
+ */
+async function step(title, command, args, settings) {
+  const start = Date.now();
+  const seconds = () => Math.round((Date.now() - start) / 1000);
+  const alive = setInterval(() => log(`${title} … ${seconds()} s`), aliveEveryMs);
+  const result = await runProcess(command, args, { cwd: root, ...settings });
+  clearInterval(alive);
+  if (result.failure !== undefined) {
+    throw new BootstrapError(`${title} failed (${result.failure}):\n${result.output.trim()}`);
+  }
+  if (seconds() > 2) {
+    log(`${title}: done in ${seconds()} s`);
+  }
+  return result.output;
+}
+
+/** Installs the dependencies that the lockfile names, with the pnpm that package.json names. */
+export async function installDependencies() {
+  if (dependenciesInstalled(root)) {
+    return;
+  }
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  log(`installing the dependencies with ${manifest.packageManager}`);
+  await step(
+    'installing the dependencies',
+    'npx',
+    ['--yes', manifest.packageManager, 'install', '--frozen-lockfile'],
+    // pnpm asks nobody before it replaces a damaged node_modules.
+    { timeLimitMs: 10 * minutes, env: { ...process.env, CI: 'true' } },
+  );
+  recordDependencies(root);
+}
+
+/** Compiles what is run: the packages, the examples and the benchmark. Tests are compiled as they are run. */
+export async function buildTypeScript() {
+  if (!existsSync(join(root, 'packages/core/dist/index.js'))) {
+    log('compiling the TypeScript');
+  }
+  await step(
+    'compiling the TypeScript',
+    process.execPath,
+    [tools.tsc, '--build', 'packages/verbmq', 'bench', 'examples'],
+    { timeLimitMs: 10 * minutes },
+  );
+}
+
+/**
+ * Builds the native addon. Without a compiler, or without the headers, the package goes without it: RDMA's probe then
+ * says so.
+ * @param {{required: boolean}} options
+ */
+export async function buildAddon({ required }) {
+  const output = await step(
+    'building the native addon',
+    process.execPath,
+    ['packages/native/scripts/install.mjs', ...(required ? ['--required'] : [])],
+    { timeLimitMs: 10 * minutes },
+  );
+  if (output.trim() !== '') {
+    log(output.trim());
+  }
+}
+
+/** Installs the system packages that the guest needs, and makes its kernel. */
+export async function prepareGuest() {
+  try {
+    ensurePackages(guestPackages, log);
+    ensureImage(log);
+  } catch (error) {
+    if (error instanceof GuestError) {
+      throw new BootstrapError(error.message);
+    }
+    throw error;
+  }
+}

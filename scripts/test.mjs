@@ -1,0 +1,81 @@
+#!/usr/bin/env node
+/**
+ * `npm test`: everything, from a fresh checkout on. See CONTRIBUTING.md.
+ *
+ * Prints what each part does while it works, then every skip with its reason, every failure, a table, and as the last
+ * line the totals. The exit status is 1 when anything failed.
+ */
+
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './lib/paths.mjs';
+import { endAllProcesses } from './lib/run-process.mjs';
+import { PartContext } from './test/context.mjs';
+import { parseOptions, usage } from './test/options.mjs';
+import { parts, selectParts } from './test/parts.mjs';
+import { report } from './test/report.mjs';
+import { count, failed, skipped, totalsLine } from './test/results.mjs';
+
+/**
+ * @param {import('./test/parts.mjs').Part} part
+ * @param {import('./test/parts.mjs').Session} session
+ * @returns {Promise<import('./test/results.mjs').PartResult>}
+ */
+async function runPart(part, session) {
+  const start = Date.now();
+  console.log(`${part.name}: ${part.title}`);
+  let outcomes;
+  try {
+    const reason = part.inGuest ? session.noGuestBecause : undefined;
+    outcomes =
+      reason === undefined
+        ? await part.run(new PartContext(part.name), session)
+        : [skipped(part.title, reason)];
+  } catch (error) {
+    outcomes = [failed(part.title, /** @type {Error} */ (error).stack ?? String(error))];
+  }
+  if (outcomes.length === 0) {
+    outcomes = [failed(part.title, 'the part ran no tests')];
+  }
+  const seconds = (Date.now() - start) / 1000;
+  console.log(`${part.name}: ${totalsLine(count(outcomes))} in ${seconds.toFixed(1)} s`);
+  return { name: part.name, outcomes, seconds };
+}
+
+async function main() {
+  const options = parseOptions(
+    process.argv.slice(2),
+    parts.map(({ name }) => name),
+  );
+  if (typeof options === 'string') {
+    console.error(`${options}\n${usage(parts)}`);
+    return 2;
+  }
+  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
+    process.once(signal, () => {
+      endAllProcesses();
+      process.exit(1);
+    });
+  }
+  rmSync(join(root, '.cache/test'), { recursive: true, force: true });
+  /** @type {import('./test/parts.mjs').Session} */
+  const session = { requireGuest: options.requireGuest, noGuestBecause: undefined };
+  const results = [];
+  for (const part of selectParts(parts, options.only)) {
+    const result = await runPart(part, session);
+    results.push(result);
+    if (count(result.outcomes).failed > 0) {
+      if (part.prepares === 'all') {
+        console.log('nothing else can run');
+        break;
+      }
+      if (part.prepares === 'guest') {
+        session.noGuestBecause = 'the guest could not be prepared: see the failure';
+      }
+    }
+  }
+  console.log(report(results));
+  return count(results.flatMap(({ outcomes }) => outcomes)).failed > 0 ? 1 : 0;
+}
+
+process.exitCode = await main();

@@ -1,0 +1,118 @@
+/**
+ * The parts of `npm test`, in their order: what is quick and tells most comes first. They run one after the other, because
+ * tests of timing and the guest's emulated processors want the machine to themselves.
+ */
+
+import { join } from 'node:path';
+import { GuestError } from '../../test/vm/guest-error.mjs';
+import { missingPackages } from '../../test/vm/packages.mjs';
+import { guestPackages } from '../bootstrap/steps.mjs';
+import { root, tools } from '../lib/paths.mjs';
+import { nodeOfVersion, otherNodes } from './other-node.mjs';
+import { checkPackages } from './package-checks.mjs';
+import { skipped } from './results.mjs';
+import { runVitest, runVitestInGuest } from './vitest-run.mjs';
+
+const minute = 60_000;
+
+/**
+ * @typedef {object} Session what the parts tell each other
+ * @property {boolean} requireGuest
+ * @property {string | undefined} noGuestBecause why the parts in the guest are skipped
+ *
+ * @typedef {object} Part
+ * @property {string} name for `--only`, the table and the logs
+ * @property {string} title
+ * @property {'all' | 'guest'} [prepares] the parts that cannot run without it
+ * @property {boolean} [inGuest]
+ * @property {(context: import('./context.mjs').PartContext, session: Session) => Promise<import('./results.mjs').Outcome[]>} run
+ */
+
+/**
+ * @param {readonly Part[]} all
+ * @param {readonly string[] | undefined} only names; undefined: all
+ * @returns {Part[]} those, and the parts that prepare for them
+ */
+export function selectParts(all, only) {
+  const chosen = all.filter(({ name }) => only === undefined || only.includes(name));
+  const guest = chosen.some(({ inGuest }) => inGuest);
+  return all.filter(
+    (part) => chosen.includes(part) || part.prepares === 'all' || (part.prepares === 'guest' && guest),
+  );
+}
+
+/** @returns {string | undefined} why the guest cannot be prepared here; undefined when it is, or when that can be tried */
+function guestObstacle() {
+  try {
+    const missing = missingPackages(guestPackages);
+    return missing.length === 0 || process.getuid?.() === 0
+      ? undefined
+      : `these Debian packages are missing, and only root can install them: ${missing.join(' ')}`;
+  } catch (error) {
+    if (error instanceof GuestError) {
+      return error.message;
+    }
+    throw error;
+  }
+}
+
+/** @param {string} name of a script, without its extension */
+const script = (name) => join(root, 'scripts', `${name}.mjs`);
+
+/** @type {Part[]} */
+export const parts = [
+  {
+    name: 'bootstrap',
+    title: 'dependencies, TypeScript, addon',
+    prepares: 'all',
+    run: async (context) => [
+      await context.check('bootstrap', process.execPath, [script('bootstrap')], { timeLimitMs: 15 * minute }),
+    ],
+  },
+  {
+    name: 'guest-bootstrap',
+    title: 'the guest: system packages, kernel, addon',
+    prepares: 'guest',
+    run: async (context, session) => {
+      const title = 'bootstrap of the guest';
+      const obstacle = guestObstacle();
+      if (obstacle !== undefined && !session.requireGuest) {
+        session.noGuestBecause = obstacle;
+        return [skipped(title, obstacle)];
+      }
+      return [
+        await context.check(title, process.execPath, [script('bootstrap'), '--guest'], {
+          timeLimitMs: 20 * minute,
+        }),
+      ];
+    },
+  },
+  {
+    name: 'lint',
+    title: 'biome, the dependency rule, documents, files',
+    run: async (context) => {
+      const settings = { timeLimitMs: 2 * minute };
+      const node = process.execPath;
+      return [
+        await context.check('biome', node, [tools.biome, 'check', '--error-on-warnings', '.'], settings),
+        await context.check('dependency rule', node, [script('check-dependency-rule')], settings),
+        await context.check('documents', node, [script('check-documents')], settings),
+        await context.check('files', node, [script('check-files')], settings),
+      ];
+    },
+  },
+  {
+    name: 'types',
+    title: 'TypeScript, tests included',
+    run: async (context) => [
+      await context.check('tsc --build', process.execPath, [tools.tsc, '--build'], {
+        timeLimitMs: 5 * minute,
+      }),
+    ],
+  },
+  {
+    name: 'packages',
+    title: 'the packages as users get them',
+    run: checkPackages,
+  },
+];

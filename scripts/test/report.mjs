@@ -1,0 +1,60 @@
+/**
+ * What `npm test` prints when all parts are done.
+ */
+
+import { count, totalsLine } from './results.mjs';
+
+/** @typedef {import('./results.mjs').PartResult} PartResult */
+
+/** @param {readonly PartResult[]} parts @returns {string} its last line holds the totals */
+export function report(parts) {
+  const totals = count(parts.flatMap((part) => part.outcomes));
+  return [...skips(parts), ...failures(parts), '', ...table(parts), '', totalsLine(totals)].join('\n');
+}
+
+/** @param {readonly PartResult[]} parts */
+function table(parts) {
+  const rows = [
+    ['part', 'passed', 'failed', 'skipped', 'seconds'],
+    ...parts.map(({ name, outcomes, seconds }) => {
+      const { passed, failed, skipped } = count(outcomes);
+      return [name, passed, failed, skipped, seconds.toFixed(1)].map(String);
+    }),
+  ];
+  const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)));
+  return rows.map((row) =>
+    row
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]) : cell.padStart(widths[column])))
+      .join('  '),
+  );
+}
+
+/** Skipped tests, under their reasons. @param {readonly PartResult[]} parts */
+function skips(parts) {
+  /** @type {Map<string, string[]>} */
+  const byReason = new Map();
+  for (const { name, outcomes } of parts) {
+    for (const outcome of outcomes.filter(({ state }) => state === 'skipped')) {
+      const reason = `${name}: ${outcome.reason ?? 'no reason given'}`;
+      byReason.set(reason, [...(byReason.get(reason) ?? []), outcome.name]);
+    }
+  }
+  return [...byReason].flatMap(([reason, names]) => [
+    '',
+    `skipped in ${reason}`,
+    ...names.map((name) => `  - ${name}`),
+  ]);
+}
+
+/** @param {readonly PartResult[]} parts */
+function failures(parts) {
+  return parts.flatMap(({ name: part, outcomes }) =>
+    outcomes
+      .filter(({ state }) => state === 'failed')
+      .flatMap(({ name, details }) => [
+        '',
+        `FAILED in ${part}: ${name}`,
+        ...(details ?? 'no details').split('\n').map((line) => `    ${line}`),
+      ]),
+  );
+}

@@ -1,0 +1,69 @@
+/**
+ * The addon under AddressSanitizer and UndefinedBehaviorSanitizer: the environment of such a run, and its verdict.
+ *
+ * Node itself is not instrumented. So the sanitizers' libraries are loaded before it, and of the leaks that are found
+ * at the end of a process only those count whose stack goes through the addon: V8 and Node leave a good deal to the
+ * system on purpose.
+ */
+
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { failed, passed } from './results.mjs';
+
+const logName = 'sanitizer';
+
+/**
+ * A library of the compiler that builds the addon.
+ * @param {string} name
+ */
+const compilerLibrary = (name) =>
+  execFileSync(process.env.CXX ?? 'g++', [`-print-file-name=${name}`], { encoding: 'utf8' }).trim();
+
+/**
+ * For a shell in the guest, which knows VERBMQ_GUEST_OUT.
+ * @returns {string} words for `env`
+ */
+export function sanitizerEnvironment() {
+  // libstdc++ as well: the sanitizer looks for the function that throws before the addon brings it.
+  const libraries = ['libasan.so', 'libstdc++.so.6'].map(compilerLibrary).join(' ');
+  const log = `log_path="$VERBMQ_GUEST_OUT"/${logName}`;
+  return [
+    'VERBMQ_ADDON=asan',
+    `LD_PRELOAD='${libraries}'`,
+    // Leaks are judged here and not by the exit status; see above.
+    `LSAN_OPTIONS=exitcode=0`,
+    `ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:${log}`,
+    `UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:${log}`,
+  ].join(' ');
+}
+
+/** Frames of the addon's own code in a stack. */
+const addonFrame = /build-asan\/|\/cpp\/(verbs|engine|napi)\//;
+
+/**
+ * @param {string} directory where the sanitizers' reports came to
+ * @returns {import('./results.mjs').Outcome[]} a failure for each report, or one outcome that says there was none
+ */
+export function sanitizerOutcomes(directory) {
+  const reports = readdirSync(directory)
+    .filter((name) => name.startsWith(`${logName}.`))
+    .flatMap((name) => faultsOf(readFileSync(join(directory, name), 'utf8')));
+  return reports.length === 0
+    ? [passed('sanitizers: no fault in the addon')]
+    : reports.map((text, index) => failed(`sanitizers: fault ${index + 1}`, text));
+}
+
+/**
+ * @param {string} text a report of one process
+ * @returns {string[]} what is to be held against the addon
+ */
+export function faultsOf(text) {
+  const leaks = text.search(/==\d+==ERROR: LeakSanitizer/);
+  const before = (leaks === -1 ? text : text.slice(0, leaks)).trim();
+  const blocks = leaks === -1 ? [] : text.slice(leaks).split(/\n\s*\n/);
+  return [
+    ...(before.replace(/[=\s]/g, '') === '' ? [] : [before]),
+    ...blocks.filter((block) => /leak of \d+ byte/.test(block) && addonFrame.test(block)),
+  ];
+}

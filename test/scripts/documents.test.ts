@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { checkDocuments } from '../../scripts/check-documents.mjs';
+import { makeTree } from './fixture.js';
+
+// Put together here, so that the check of this checkout does not take them for codes that somebody misspelt.
+const code = (name: string): string => `ERR_VERBMQ_${name}`;
+
+const section = (name: string, retryable: string): string =>
+  `### ${code(name)}\n\nText.\n\n- **Retryable:** ${retryable}, or so.\n`;
+
+const sound: Readonly<Record<string, string>> = {
+  'package.json': JSON.stringify({ scripts: { demo: '' } }),
+  'packages/core/src/contract/errors.ts': `
+    export const ERROR_CODES = ['${code('ONE')}', '${code('TWO')}'] as const;
+    const RETRYABLE = new Set<ErrorCode>(['${code('TWO')}']);`,
+  'docs/errors.md': `# Errors\n\n${section('ONE', 'no')}\n${section('TWO', 'yes')}`,
+  'README.md': [
+    '# Title: with `code`!',
+    'See [errors](docs/errors.md), [one](docs/errors.md#err_verbmq_one), [top](#title-with-code),',
+    '[far](https://example.org/x), and `[no](link.md)`. Run `npm run demo -- x` or `npm test`.',
+    '```ts\nconst a = b[0](nothing.md);\n```',
+  ].join('\n'),
+};
+
+const problemsWith = (files: Record<string, string>): string[] =>
+  checkDocuments(makeTree({ ...sound, ...files }));
+
+describe('the check of documents', () => {
+  it('finds nothing in a sound tree', () => {
+    expect(problemsWith({})).toEqual([]);
+  });
+
+  it('finds a code without its section', () => {
+    expect(problemsWith({ 'docs/errors.md': section('TWO', 'yes') })).toContain(
+      `docs/errors.md: no section for ${code('ONE')}`,
+    );
+  });
+
+  it('finds a section of no code', () => {
+    const text = `${sound['docs/errors.md']}\n${section('THREE', 'no')}`;
+    expect(problemsWith({ 'docs/errors.md': text })).toEqual([
+      `docs/errors.md: ${code('THREE')} is no code of packages/core/src/contract/errors.ts`,
+      `docs/errors.md: ${code('THREE')} is no error code of verbmq`,
+    ]);
+  });
+
+  it('finds a section that is wrong about retrying, or silent', () => {
+    const text = `${section('ONE', 'yes')}\n### ${code('TWO')}\n`;
+    expect(problemsWith({ 'docs/errors.md': text, 'README.md': '' })).toEqual([
+      `docs/errors.md: ${code('ONE')}: Retryable is no in packages/core/src/contract/errors.ts, yes here`,
+      `docs/errors.md: ${code('TWO')}: Retryable is yes in packages/core/src/contract/errors.ts, missing here`,
+    ]);
+  });
+
+  it('finds a misspelt code in a source', () => {
+    expect(problemsWith({ 'packages/native/cpp/verbs/a.cc': `"${code('ONNE')}"` })).toEqual([
+      `packages/native/cpp/verbs/a.cc: ${code('ONNE')} is no error code of verbmq`,
+    ]);
+  });
+
+  it('finds links that lead nowhere', () => {
+    expect(problemsWith({ 'docs/a.md': '[a](b.md) [c](errors.md#no-such-heading) [d](#here)' })).toEqual([
+      'docs/a.md: nothing is at b.md',
+      'docs/a.md: no heading for errors.md#no-such-heading',
+      'docs/a.md: no heading for #here',
+    ]);
+  });
+
+  it('finds npm scripts that do not exist', () => {
+    expect(problemsWith({ 'docs/a.md': 'First `npm run build`.' })).toEqual([
+      'docs/a.md: package.json has no script build',
+    ]);
+  });
+});

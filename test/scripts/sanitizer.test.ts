@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest';
+import { faultsOf } from '../../scripts/test/sanitizer.mjs';
+
+const leak = (frame: string): string =>
+  `Direct leak of 24 byte(s) in 1 object(s) allocated from:\n    #0 0x7f in operator new(unsigned long)\n    #1 0x7f in ${frame}\n`;
+
+const leaks = (...blocks: string[]): string =>
+  `\n=====\n==7==ERROR: LeakSanitizer: detected memory leaks\n\n${blocks.join('\n')}\nSUMMARY: AddressSanitizer: 24 byte(s) leaked\n`;
+
+describe('a report of the sanitizers', () => {
+  it('holds a fault of memory against the addon', () => {
+    const text = '=====\n==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x1\n    #0 0x7f\n';
+    expect(faultsOf(text)).toEqual([text.trim()]);
+  });
+
+  it('holds undefined behaviour against the addon', () => {
+    const text = '../cpp/engine/ring.cc:7:3: runtime error: signed integer overflow\n';
+    expect(faultsOf(text)).toEqual([text.trim()]);
+  });
+
+  it('leaves out what Node leaks', () => {
+    expect(faultsOf(leaks(leak('node::Start(int, char**) (/usr/bin/node+0x1)')))).toEqual([]);
+  });
+
+  it('holds leaks of the addon against it, each by itself', () => {
+    const own = leak('verbmq::ring::ring() ../cpp/engine/ring.cc:12');
+    const unknown = leak('(/a/packages/native/build-asan/Release/verbmq.node+0x1)');
+    expect(faultsOf(leaks(leak('node::Start'), own, unknown))).toEqual([own.trimEnd(), unknown.trimEnd()]);
+  });
+});

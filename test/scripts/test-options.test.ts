@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { parseOptions } from '../../scripts/test/options.mjs';
+import { type Part, selectParts } from '../../scripts/test/parts.mjs';
+
+const names = ['lint', 'types'];
+
+describe('the options of npm test', () => {
+  it('choose parts', () => {
+    expect(parseOptions(['--only', 'lint', '--only=types'], names, {})).toEqual({
+      only: ['lint', 'types'],
+      requireGuest: false,
+    });
+    expect(parseOptions(['--only', 'lint,types'], names, {})).toMatchObject({ only: ['lint', 'types'] });
+  });
+
+  it('require the guest on demand and in CI', () => {
+    expect(parseOptions(['--require-guest'], names, {})).toEqual({ only: undefined, requireGuest: true });
+    expect(parseOptions([], names, { CI: 'true' })).toEqual({ only: undefined, requireGuest: true });
+  });
+
+  it('are refused when they are wrong', () => {
+    expect(parseOptions(['--only', 'lnt'], names, {})).toBe('there is no part "lnt"');
+    expect(parseOptions(['--only'], names, {})).toBe('there is no part ""');
+    expect(parseOptions(['--fast'], names, {})).toBe('unknown argument --fast');
+  });
+});
+
+describe('the parts that are run', () => {
+  const part = (name: string, extra: Partial<Part> = {}): Part => ({
+    name,
+    title: name,
+    run: async () => [],
+    ...extra,
+  });
+  const all = [
+    part('bootstrap', { prepares: 'all' }),
+    part('guest-bootstrap', { prepares: 'guest' }),
+    part('lint'),
+    part('rxe', { inGuest: true }),
+  ];
+  const selected = (only: string[] | undefined): string[] => selectParts(all, only).map(({ name }) => name);
+
+  it('are all, unless some are chosen', () => {
+    expect(selected(undefined)).toEqual(['bootstrap', 'guest-bootstrap', 'lint', 'rxe']);
+  });
+
+  it('bring those that prepare for them', () => {
+    expect(selected(['lint'])).toEqual(['bootstrap', 'lint']);
+    expect(selected(['rxe'])).toEqual(['bootstrap', 'guest-bootstrap', 'rxe']);
+  });
+});
