@@ -182,7 +182,11 @@ function ownHeader(source, file, header) {
     .find((path) => isInside(source, path) && existsSync(path));
 }
 
-/** Whether a header includes the verbs headers, by itself or through others. @param {string} source @param {string} file */
+/**
+ * Whether a header includes the verbs headers, by itself or through others.
+ * @param {string} source the cpp directory @param {string} file @param {Set<string>} [seen]
+ * @returns {boolean}
+ */
 function seesVerbs(source, file, seen = new Set([file])) {
   return includesOf(file).some(({ header }) => {
     const own = ownHeader(source, file, header);

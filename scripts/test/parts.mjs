@@ -8,10 +8,8 @@ import { GuestError } from '../../test/vm/guest-error.mjs';
 import { missingPackages } from '../../test/vm/packages.mjs';
 import { guestPackages } from '../bootstrap/steps.mjs';
 import { root, tools } from '../lib/paths.mjs';
-import { nodeOfVersion, otherNodes } from './other-node.mjs';
 import { checkPackages } from './package-checks.mjs';
 import { skipped } from './results.mjs';
-import { runVitest, runVitestInGuest } from './vitest-run.mjs';
 
 const minute = 60_000;
 
