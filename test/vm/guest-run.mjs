@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline';
 import { EndMarkFilter } from './end-mark.mjs';
 import { GuestError } from './guest-error.mjs';
 import { Machine } from './machine.mjs';
+import { QemuMonitor } from './qmp.mjs';
 import { createRunDirectory } from './run-directory.mjs';
 
 /** From the start of QEMU to the start of the command. Seen: 6 s alone, many times that on a busy machine. */
@@ -27,6 +28,7 @@ const collectLimitMs = 60_000;
  * @property {'kvm' | 'tcg'} accelerator
  * @property {'a' | 'b'} role
  * @property {string[]} network arguments for QEMU
+ * @property {(request: string) => Promise<string>} onCableRequest answers a request of cable.mjs
  * @property {NodeJS.WritableStream} stdout receives the command's output
  * @property {NodeJS.WritableStream} stderr
  */
@@ -36,6 +38,8 @@ export class GuestRun {
   processes = [];
   /** @type {Machine | undefined} */
   machine;
+  /** @type {QemuMonitor | undefined} */
+  monitor;
   #settings;
   #endMark = `\0${randomBytes(16).toString('hex')}\0`;
   #directory;
@@ -65,6 +69,14 @@ export class GuestRun {
       ports: ['status', 'control', 'out', 'err', 'files', 'cable'],
       extra: network,
     });
+    const monitor = this.#port('monitor');
+    this.monitor = monitor && new QemuMonitor(monitor);
+    const cable = this.#port('cable');
+    if (cable) {
+      createInterface({ input: cable }).on('line', async (line) => {
+        cable.write(`${await this.#settings.onCableRequest(line)}\n`);
+      });
+    }
   }
 
   /**

@@ -5,9 +5,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { GuestError } from './guest-error.mjs';
 import { GuestRun } from './guest-run.mjs';
+import { LinePrefix } from './line-prefix.mjs';
+import { answerCableRequest, Networks } from './networks.mjs';
 
 /** For a command that was told to end to do so, and for its files to arrive. */
 const endingLimitMs = 20_000;
+/** With two guests: for the one command to end by itself after the other one has failed. */
+const peerLimitMs = 30_000;
 
 /**
  * @param {import('./options.mjs').GuestOptions} options
@@ -17,8 +21,21 @@ const endingLimitMs = 20_000;
  * @throws {GuestError}
  */
 export async function runSession(options, image, accelerator) {
-  const common = { options, image, accelerator, stdout: process.stdout, stderr: process.stderr };
-  const guests = [new GuestRun({ ...common, role: 'a', network: ['-nic', 'none'] })];
+  const networks = options.hosts === 2 ? new Networks() : undefined;
+  const roles = /** @type {const} */ (['a', 'b']).slice(0, options.hosts);
+  /** @type {GuestRun[]} */
+  const guests = roles.map(
+    (role) =>
+      new GuestRun({
+        options,
+        image,
+        accelerator,
+        role,
+        network: networks ? networks.arguments(role) : ['-nic', 'none'],
+        onCableRequest: (request) => answerCableRequest(guests, request),
+        ...outputs(networks ? `[${role}] ` : ''),
+      }),
+  );
   /** @type {(error: GuestError) => void} */
   let fail = () => {};
   const failed = new Promise((_, reject) => {
@@ -38,10 +55,10 @@ export async function runSession(options, image, accelerator) {
   }, options.timeoutSeconds * 1000);
   const signals = handleSignals(guests, fail);
   try {
-    for (const guest of guests) {
-      await guest.boot();
-    }
-    const statuses = await Promise.race([failed, Promise.all(guests.map((guest) => guest.run()))]);
+    await guests[0].boot();
+    await networks?.listening(() => guests[0].machine?.running === true);
+    await guests[1]?.boot();
+    const statuses = await Promise.race([failed, Promise.all(guests.map((guest) => runOf(guest, guests)))]);
     if (timeIsOver) {
       throw timeLimitError(options, guests);
     }
@@ -50,7 +67,33 @@ export async function runSession(options, image, accelerator) {
     clearTimeout(limit);
     signals.remove();
     await Promise.all(guests.map((guest) => guest.close()));
+    networks?.remove();
   }
+}
+
+/** @param {string} prefix @returns {{stdout: NodeJS.WritableStream, stderr: NodeJS.WritableStream}} */
+function outputs(prefix) {
+  if (!prefix) {
+    return { stdout: process.stdout, stderr: process.stderr };
+  }
+  const [stdout, stderr] = [new LinePrefix(prefix), new LinePrefix(prefix)];
+  stdout.pipe(process.stdout, { end: false });
+  stderr.pipe(process.stderr, { end: false });
+  return { stdout, stderr };
+}
+
+/**
+ * The run of one of several guests. When its command fails, the others wait in vain for it as a rule: they get a while
+ * to find that out by themselves.
+ * @param {GuestRun} guest @param {GuestRun[]} guests
+ */
+async function runOf(guest, guests) {
+  const status = await guest.run();
+  if (status !== 0) {
+    const others = guests.filter((other) => other !== guest);
+    setTimeout(() => others.forEach((other) => void other.stop()), peerLimitMs).unref();
+  }
+  return status;
 }
 
 /** @param {import('./options.mjs').GuestOptions} options @param {GuestRun[]} guests */
