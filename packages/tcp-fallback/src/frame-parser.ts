@@ -1,0 +1,127 @@
+import { Assembly } from './assembly.js';
+import { FrameType, HEADER_BYTES, isKnownType, isLegalLength, MAX_PAYLOAD_BYTES } from './frame.js';
+import { protocolError } from './protocol-error.js';
+
+/** Where the parser brings frames. What these methods throw ends the parsing. */
+export interface FrameSink {
+  /**
+   * A frame begins; its type and length are legal in themselves. Whether they are legal now, is judged here,
+   * before memory is given to it.
+   */
+  begin(type: number, length: number): void;
+  /** A whole frame. `payload` is a view of the chunk that was pushed, or memory of its own. */
+  frame(type: number, payload: Uint8Array): void;
+  /** The next bytes of a DATA_PIECE or READ_ANSWER frame, from `start` to `end` of `chunk`. */
+  stream(type: number, chunk: Uint8Array, start: number, end: number): void;
+}
+
+/**
+ * Cuts a stream of bytes into frames, whatever the chunks in which it comes. Frames that lie within a chunk are handed
+ * on as views; the others are collected, but for the long ones, which are streamed to where they belong.
+ */
+export class FrameParser {
+  readonly #sink: FrameSink;
+  /** The beginning of a header that the last chunk ended within. */
+  readonly #header = new Uint8Array(HEADER_BYTES);
+  #headerBytes = 0;
+  /** The frame that the last chunk ended within. */
+  #type = 0;
+  #streamMissing = 0;
+  #collecting: Assembly | undefined;
+  #stopped = false;
+
+  constructor(sink: FrameSink) {
+    this.#sink = sink;
+  }
+
+  /** Memory held for an unfinished frame, in bytes. */
+  get heldBytes(): number {
+    return this.#collecting?.capacity ?? 0;
+  }
+
+  /** Nothing is parsed any more, not even the rest of the present chunk. */
+  stop(): void {
+    this.#stopped = true;
+    this.#collecting = undefined;
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` when this can be no frame, and whatever the sink throws. */
+  push(chunk: Uint8Array): void {
+    if (this.#stopped) return;
+    const end = chunk.byteLength;
+    let at = this.#streamMissing > 0 || this.#collecting !== undefined ? this.#continueFrame(chunk) : 0;
+    if (this.#headerBytes > 0 && !this.#stopped) at = this.#continueHeader(chunk, at);
+    while (end - at >= HEADER_BYTES && !this.#stopped) at = this.#parse(chunk, at + HEADER_BYTES, chunk, at);
+    if (at < end && !this.#stopped) {
+      this.#header.set(chunk.subarray(at, end), 0);
+      this.#headerBytes = end - at;
+    }
+  }
+
+  /** Reads the header at `h` of `header`, and what there is of its payload at `at` of `chunk`. Answers where it ended. */
+  #parse(chunk: Uint8Array, at: number, header: Uint8Array, h: number): number {
+    const length =
+      ((header[h] as number) |
+        ((header[h + 1] as number) << 8) |
+        ((header[h + 2] as number) << 16) |
+        ((header[h + 3] as number) << 24)) >>>
+      0;
+    const type = header[h + 4] as number;
+    if (
+      ((header[h + 5] as number) | (header[h + 6] as number) | (header[h + 7] as number)) !== 0 ||
+      !isLegalLength(type, length)
+    ) {
+      throw badHeader(type, length, header.subarray(h, h + HEADER_BYTES));
+    }
+    this.#sink.begin(type, length);
+    const available = chunk.byteLength - at;
+    const end = length <= available ? at + length : chunk.byteLength;
+    if (type === FrameType.DATA_PIECE || type === FrameType.READ_ANSWER) {
+      this.#type = type;
+      this.#streamMissing = length - (end - at);
+      this.#sink.stream(type, chunk, at, end);
+    } else if (length <= available) {
+      this.#sink.frame(type, chunk.subarray(at, end));
+    } else {
+      this.#type = type;
+      this.#collecting = new Assembly(length);
+      this.#collecting.append(chunk, at, end);
+    }
+    return end;
+  }
+
+  #continueFrame(chunk: Uint8Array): number {
+    const collecting = this.#collecting;
+    if (collecting === undefined) {
+      const end = Math.min(this.#streamMissing, chunk.byteLength);
+      this.#streamMissing -= end;
+      this.#sink.stream(this.#type, chunk, 0, end);
+      return end;
+    }
+    const end = Math.min(collecting.missing, chunk.byteLength);
+    collecting.append(chunk, 0, end);
+    if (collecting.complete) {
+      this.#collecting = undefined;
+      this.#sink.frame(this.#type, collecting.bytes);
+    }
+    return end;
+  }
+
+  #continueHeader(chunk: Uint8Array, at: number): number {
+    const end = Math.min(at + HEADER_BYTES - this.#headerBytes, chunk.byteLength);
+    this.#header.set(chunk.subarray(at, end), this.#headerBytes);
+    this.#headerBytes += end - at;
+    if (this.#headerBytes < HEADER_BYTES) return end;
+    this.#headerBytes = 0;
+    return this.#parse(chunk, end, this.#header, 0);
+  }
+}
+
+function badHeader(type: number, length: number, header: Uint8Array): Error {
+  const hex = Buffer.from(header).toString('hex');
+  if (!isKnownType(type)) return protocolError(`the frame header ${hex} has the unknown type ${type}`);
+  if (length > MAX_PAYLOAD_BYTES) {
+    return protocolError(`the frame header ${hex} claims ${length} bytes; ${MAX_PAYLOAD_BYTES} are the most`);
+  }
+  return protocolError(`the frame header ${hex} is malformed`);
+}

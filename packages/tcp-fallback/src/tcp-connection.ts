@@ -1,0 +1,220 @@
+import type { Socket } from 'node:net';
+import { type Capabilities, Connection, type OutgoingLease, VerbmqError } from '@verbmq/core';
+import {
+  type ConnectionInit,
+  type DescriptorFields,
+  type ExposedByTransport,
+  Heartbeat,
+  MemoryRegions,
+  type ResolvedMemoryAccess,
+} from '@verbmq/core/transport-kit';
+import { farewell } from './farewell.js';
+import { AbortCode, abortFrame, FrameType } from './frame.js';
+import { FrameParser } from './frame-parser.js';
+import type { Hello } from './hello.js';
+import { Inbound } from './inbound.js';
+import { OneSidedOwner } from './one-sided-owner.js';
+import { OneSidedRequester } from './one-sided-requester.js';
+import { Outbound } from './outbound.js';
+import { ReceiveWindow } from './receive-window.js';
+
+/** `zeroCopySend` is emulated: a lease is not copied in this process, but the kernel copies what it sends. */
+export const TCP_CAPABILITIES: Capabilities = {
+  oneSided: 'emulated',
+  atomics: 'emulated',
+  largeMessages: 'native',
+  zeroCopySend: 'emulated',
+};
+
+/** How long the peer may take to end its side of the socket after the orderly close, in milliseconds. */
+const END_TIMEOUT_MS = 1000;
+
+/** A retained message that is a smaller part of its chunk than this is copied, so that it does not keep the chunk. */
+const KEPT_PART = 1 / 2;
+
+/**
+ * A connection over a socket on which both hellos have been exchanged. It owns the socket: reads it always, so that
+ * control frames, one-sided operations and the close get through while the application reads nothing, and gives it
+ * back before `closed` resolves.
+ */
+export class TcpConnection extends Connection {
+  readonly #socket: Socket;
+  readonly #outbound: Outbound;
+  readonly #window: ReceiveWindow;
+  readonly #inbound: Inbound;
+  readonly #parser: FrameParser;
+  readonly #regions = new MemoryRegions();
+  readonly #requester: OneSidedRequester;
+  readonly #heartbeat: Heartbeat;
+  /** Both sides have closed: the socket ends when everything has left. */
+  #tearingDown = false;
+  #socketEnded = false;
+  #killed = false;
+
+  constructor(socket: Socket, init: ConnectionInit, own: Hello, peer: Hello) {
+    super(init);
+    this.#socket = socket;
+    this.#window = new ReceiveWindow(own.receiveWindowBytes);
+    this.#outbound = new Outbound(socket, peer.receiveWindowBytes, init.options.highWaterMarkBytes, {
+      roomAvailable: () => {
+        this._roomAvailable();
+        this.#maybeEndSocket();
+      },
+      takeGrant: () => (this.#window.due ? this.#window.grant() : 0),
+    });
+    this.#requester = new OneSidedRequester(this.#outbound, peer.oneSidedWindowBytes);
+    this.#inbound = new Inbound(
+      {
+        message: (data, charge) => this._receive(data, charge),
+        peerClosed: () => this._peerClosed(),
+        peerAborted: (code, reason) => this._fail(errorOfAbort(code, reason)),
+      },
+      init.maxMessageBytes,
+      this.#window,
+      this.#outbound,
+      this.#requester,
+      new OneSidedOwner(this.#regions, this.#outbound, own.oneSidedWindowBytes),
+    );
+    this.#parser = new FrameParser(this.#inbound);
+    this.#heartbeat = new Heartbeat(init.options, {
+      ping: () => this.#outbound.ping(),
+      dead: (error) => this._fail(error, error.message),
+    });
+    socket.on('data', (chunk: Buffer) => this.receiveChunk(chunk));
+    socket.on('end', () => this.#readableEnded());
+    socket.on('error', (error) => this.#lost(`the connection broke (${error.message})`, error));
+    socket.on('close', () => this.#socketClosed());
+  }
+
+  /** @internal Handles what the socket brought; also what came together with the peer's hello. */
+  receiveChunk(chunk: Buffer): void {
+    this.#heartbeat.touch();
+    this.#outbound.hold();
+    try {
+      this.#parser.push(chunk);
+    } catch (error) {
+      if (!(error instanceof VerbmqError)) throw error;
+      this._fail(error, error.message);
+    } finally {
+      this.#outbound.flush();
+    }
+  }
+
+  // ---- messages --------------------------------------------------------------------------------------------------
+
+  protected override _submit(
+    data: Uint8Array,
+    lease: OutgoingLease | undefined,
+    mayBorrow: boolean,
+  ): boolean | Promise<void> {
+    return this.#outbound.message(data, lease !== undefined, mayBorrow);
+  }
+
+  protected override _bufferedBytes(): number {
+    return this.#outbound.bufferedBytes;
+  }
+
+  override releaseMessage(charge: number): void {
+    this.#window.release(charge);
+    if (this.#window.due) this.#outbound.schedule();
+  }
+
+  /** A kept message is the application's: its window is given back at once. */
+  override retainMessage(charge: number, data: Uint8Array): Uint8Array {
+    this.releaseMessage(charge);
+    return data.byteLength < data.buffer.byteLength * KEPT_PART ? Buffer.from(data) : data;
+  }
+
+  // ---- the end ---------------------------------------------------------------------------------------------------
+
+  protected override _sendClose(): void {
+    this.#outbound.close();
+  }
+
+  protected override _teardown(): void {
+    this.#tearingDown = true;
+    this.#maybeEndSocket();
+  }
+
+  protected override _kill(error: VerbmqError, reasonForPeer: string | undefined): void {
+    this.#killed = true;
+    this.#release();
+    this.#outbound.fail(error);
+    this.#requester.fail(error);
+    if (this.#socket.closed) this._finished();
+    else if (reasonForPeer === undefined) this.#socket.destroy();
+    else farewell(this.#socket, abortFrame(abortCodeOf(error), reasonForPeer));
+  }
+
+  #maybeEndSocket(): void {
+    if (!this.#tearingDown || this.#socketEnded || this.#killed || !this.#outbound.empty) return;
+    this.#socketEnded = true;
+    this.#release();
+    const socket = this.#socket;
+    const timer = setTimeout(() => socket.destroy(), END_TIMEOUT_MS);
+    socket.once('close', () => clearTimeout(timer));
+    socket.end();
+  }
+
+  #readableEnded(): void {
+    this.#lost(
+      'the peer ended the connection without closing it: its process ended, or something between cut it',
+    );
+  }
+
+  #lost(what: string, cause?: Error): void {
+    if (this.#socketEnded || this.#killed) return;
+    this._fail(new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', what, { cause }));
+  }
+
+  #socketClosed(): void {
+    if (this.#socketEnded || this.#killed) this._finished();
+    else this.#lost('the socket was closed');
+  }
+
+  #release(): void {
+    this.#heartbeat.stop();
+    this.#parser.stop();
+    this.#inbound.discard();
+    this.#regions.clear();
+  }
+
+  // ---- one-sided operations ----------------------------------------------------------------------------------------
+
+  protected override async _expose(bytes: number, access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
+    return this.#regions.expose(bytes, access);
+  }
+
+  protected override _read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {
+    return this.#requester.read(remote, offset, target);
+  }
+
+  protected override _write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
+    return this.#requester.write(remote, offset, data);
+  }
+
+  protected override _fetchAdd(remote: DescriptorFields, offset: number, addend: bigint): Promise<bigint> {
+    return this.#requester.atomic(FrameType.FETCH_ADD, remote, offset, [addend]);
+  }
+
+  protected override _compareAndSwap(
+    remote: DescriptorFields,
+    offset: number,
+    expected: bigint,
+    desired: bigint,
+  ): Promise<bigint> {
+    return this.#requester.atomic(FrameType.COMPARE_AND_SWAP, remote, offset, [expected, desired]);
+  }
+}
+
+function abortCodeOf(error: VerbmqError): number {
+  if (error.code === 'ERR_VERBMQ_REMOTE_ACCESS') return AbortCode.REMOTE_ACCESS;
+  return error.code === 'ERR_VERBMQ_PROTOCOL' ? AbortCode.PROTOCOL : AbortCode.OTHER;
+}
+
+function errorOfAbort(code: number, reason: string): VerbmqError {
+  if (code === AbortCode.REMOTE_ACCESS) {
+    return new VerbmqError('ERR_VERBMQ_REMOTE_ACCESS', `the peer refused a one-sided operation: ${reason}`);
+  }
+  return new VerbmqError('ERR_VERBMQ_PEER_ABORTED', `the peer aborted the connection: ${reason}`);
+}
