@@ -1,0 +1,45 @@
+{
+  "variables": {
+    # `npm_config_verbmq_sanitize=1` or `-- -Dverbmq_sanitize=1`: AddressSanitizer and UndefinedBehaviorSanitizer.
+    "verbmq_sanitize%": "0"
+  },
+  "targets": [
+    {
+      "target_name": "verbmq_native",
+      "sources": [
+        "cpp/verbs/cm_id.cc",
+        "cpp/verbs/completion_queue.cc",
+        "cpp/verbs/device_context.cc",
+        "cpp/verbs/protection_domain.cc",
+        "cpp/verbs/verbs_error.cc",
+        "cpp/verbs/verbs_library.cc",
+        "cpp/engine/connection.cc",
+        "cpp/engine/device_resources.cc",
+        "cpp/engine/engine.cc",
+        "cpp/engine/engine_completions.cc",
+        "cpp/engine/engine_connections.cc",
+        "cpp/engine/probe.cc",
+        "cpp/engine/socket_address.cc",
+        "cpp/engine/wire.cc",
+        "cpp/napi/addon.cc",
+        "cpp/napi/engine_object.cc",
+        "cpp/napi/loop_driver.cc",
+        "cpp/napi/probe_function.cc",
+        "cpp/napi/runtime.cc",
+        "cpp/napi/values.cc"
+      ],
+      "include_dirs": ["cpp", "<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_ADDON_API_DISABLE_DEPRECATED"],
+      "cflags!": ["-fno-exceptions"],
+      "cflags_cc!": ["-fno-exceptions", "-std=gnu++17", "-std=gnu++20", "-fno-rtti"],
+      "cflags_cc": ["-std=c++17", "-fexceptions", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
+      "libraries": ["-ldl"],
+      "conditions": [
+        ["verbmq_sanitize==1", {
+          "cflags_cc": ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined", "-g"],
+          "ldflags": ["-fsanitize=address,undefined"]
+        }]
+      ]
+    }
+  ]
+}

@@ -1,0 +1,171 @@
+// One connection: its queue pair, its slab, its credits and what it still has to say. The engine drives it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/credits.h"
+#include "engine/device_resources.h"
+#include "engine/memory_layout.h"
+#include "engine/send_ledger.h"
+#include "engine/wire.h"
+#include "engine/work_id.h"
+#include "verbs/cm_id.h"
+
+namespace verbmq {
+
+/// Why a connection ended, in a stable word and in a sentence.
+struct failure {
+  std::string reason;
+  std::string message;
+};
+
+enum class connection_phase { resolving_address, resolving_route, connecting, requested, accepting, open };
+
+class connection {
+ public:
+  connection(handle self, std::unique_ptr<cm_id> id, connection_phase phase)
+      : self_(self), id_(std::move(id)), phase_(phase) {}
+  /// The queue pair goes first: after that the device touches nothing, and the memory may be given back.
+  ~connection() { id_->destroy_queue_pair(); }
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+
+  handle self() const noexcept { return self_; }
+  cm_id& id() const noexcept { return *id_; }
+  connection_phase phase() const noexcept { return phase_; }
+  void enter(connection_phase phase) noexcept { phase_ = phase; }
+  bool has_queue_pair() const noexcept { return reservation_ != nullptr; }
+
+  void set_memory(const connection_sizes& sizes, connection_memory memory);
+  const connection_sizes& sizes() const noexcept { return sizes_; }
+
+  /// Registers the slab, creates the queue pair and posts every receive slot: before connect or accept, so that the
+  /// first frame of the peer finds them. Throws verbs_error.
+  void create_queue_pair(device_resources& device);
+  hello own_hello() const noexcept;
+  /// The peer's hello, before there is memory for the connection.
+  void announce(const hello& peer) noexcept { peer_ = peer; }
+  void set_peer(const hello& peer) noexcept;
+  const hello& peer() const noexcept { return peer_; }
+  uint32_t inline_bytes() const noexcept { return limits_.inline_bytes; }
+  const device_resources* device() const noexcept { return device_; }
+
+  // From the submission ring. False for arguments out of range, which only a fault in this package can give.
+  bool submit(uint32_t slot, uint32_t bytes);
+  bool release(uint32_t slot);
+
+  // Frames that go out with the next flush. Asking twice before it sends one.
+  void want_ready() noexcept { wants_.ready = true; }
+  void want_ping() noexcept { wants_.ping = true; }
+  void want_close() noexcept { wants_.close = true; }
+  void want_abort(std::string text);
+
+  /// Reposts, and posts everything that both gates allow in one chain. Returns why the queue pair refused.
+  std::optional<failure> flush();
+
+  /// What a frame means for the engine; everything else has been dealt with.
+  struct received_frame {
+    frame_type type;
+    uint32_t length;
+  };
+  /// Takes a frame that arrived in `slot`; anything that breaks the protocol is a failure.
+  std::optional<failure> receive(uint32_t slot, uint32_t bytes, received_frame& frame);
+  const uint8_t* payload(uint32_t slot) const { return memory_.receive_slot(sizes_, slot) + frame_header::bytes; }
+
+  /// Completes the send `number` and all before it.
+  void complete_send(uint32_t number) noexcept;
+
+  /// True once when JavaScript waits for a gate that has moved.
+  bool take_writable() noexcept;
+
+  /// Sends are staged that the device had no room for; flush() tries again.
+  bool stalled() const noexcept { return !staged_.empty(); }
+  bool close_sent() const noexcept { return close_sent_; }
+  bool peer_closed() const noexcept { return peer_closed_; }
+  bool abort_sent() const noexcept { return abort_sent_; }
+  /// The last frame, a close or an abort, has been delivered to the peer's device.
+  bool farewell_complete() const noexcept { return farewell_complete_; }
+
+  // Bookkeeping of the engine.
+  bool dirty = false;         // in the engine's list of connections to flush
+  bool doomed = false;        // in the engine's list of connections to end
+  bool finish_wanted = false; // both sides have closed; end when the farewell is complete
+  std::optional<failure> first_failure;
+  bool peer_gone = false;     // the peer has ended its queue pair in order
+  handle listener;            // of the accepting side
+  uint8_t offered_responder = 0;  // read depths in the peer's request
+  uint8_t offered_initiator = 0;
+  int resolve_timeout_ms = 0;     // of the connecting side
+
+ private:
+  void post_receives();
+  void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length);
+  bool stage_control(frame_type type, send_class what);
+  void stage_all();
+  std::optional<failure> post_staged();
+
+  handle self_;
+  std::unique_ptr<cm_id> id_;
+  connection_phase phase_;
+
+  connection_sizes sizes_{};
+  connection_memory memory_{};
+  device_resources* device_ = nullptr;
+  std::unique_ptr<device_resources::reservation> reservation_;
+  std::unique_ptr<memory_region> receive_region_;
+  std::unique_ptr<memory_region> send_region_;
+  queue_pair_limits limits_{};
+
+  hello peer_;
+  credits credits_;
+  send_ledger ledger_{1};
+  uint32_t next_sequence_ = 0;
+  uint32_t expected_sequence_ = 0;
+
+  struct pending_send {
+    uint32_t slot;
+    uint32_t bytes;
+  };
+  std::vector<pending_send> pending_;
+  size_t pending_head_ = 0;
+  uint32_t unsignalled_data_ = 0;
+  uint32_t unsignalled_control_ = 0;
+  uint32_t control_outstanding_ = 0;
+  uint32_t next_control_frame_ = 0;
+
+  std::vector<uint32_t> free_slots_;  // receive slots waiting to be posted again
+  uint32_t free_data_ = 0;
+  uint32_t free_control_ = 0;
+  std::optional<failure> post_failure_;
+
+  struct {
+    bool ready = false;
+    bool ping = false;
+    bool pong = false;
+    bool close = false;
+    bool abort = false;
+  } wants_;
+  std::string abort_text_;
+  bool close_sent_ = false;
+  bool abort_sent_ = false;
+  bool peer_closed_ = false;
+  bool farewell_complete_ = false;
+  bool gate_moved_ = false;
+
+  // Sends that are written but not posted. Posted as one chain; what the device has no room for stays.
+  struct staged_send {
+    ibv_send_wr request;
+    ibv_sge piece;
+    send_class what;
+  };
+  std::vector<staged_send> staged_;
+  // Scratch of post_receives().
+  std::vector<ibv_recv_wr> receive_requests_;
+  std::vector<ibv_sge> receive_pieces_;
+};
+
+}  // namespace verbmq

@@ -1,0 +1,82 @@
+// Credits: how many receive slots the peer still has posted for us, and how many of ours the peer does not know of.
+//
+// Data and control frames have their own slots and their own counts, so that a paused application (which holds data
+// slots) never stops a ping, a credit or a close. The sum of both is what is posted; receiver-not-ready cannot happen.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace verbmq {
+
+class credits {
+ public:
+  credits() = default;
+  credits(uint32_t own_data_slots, uint32_t own_control_slots)
+      : own_data_slots_(own_data_slots), own_control_slots_(own_control_slots) {}
+
+  /// What the peer announced in its hello.
+  void set_peer(uint32_t data_slots, uint32_t control_slots) noexcept {
+    peer_data_slots_ = data_slots;
+    peer_control_slots_ = control_slots;
+    data_ = data_slots;
+    control_ = control_slots;
+  }
+
+  // Gates for sending.
+  bool may_send_data() const noexcept { return data_ > 0; }
+  bool may_send_control() const noexcept { return control_ > 0; }
+  uint32_t data_available() const noexcept { return data_; }
+  void sent_data() noexcept { --data_; }
+  void sent_control() noexcept { --control_; }
+
+  /// Takes what a frame of the peer gives back; false when it gives back more than was ever used.
+  bool granted(uint32_t data, uint32_t control) noexcept {
+    if (data > peer_data_slots_ - data_ || control > peer_control_slots_ - control_) return false;
+    data_ += data;
+    control_ += control;
+    return true;
+  }
+
+  /// Counts a frame of the peer against the slots it knew of; false when it had none left.
+  bool received(bool is_data) noexcept {
+    uint32_t& used = is_data ? used_data_ : used_control_;
+    if (used >= (is_data ? own_data_slots_ : own_control_slots_)) return false;
+    ++used;
+    return true;
+  }
+
+  // Slots posted again, not yet told to the peer.
+  void reposted(uint32_t data, uint32_t control) noexcept {
+    unreturned_data_ += data;
+    unreturned_control_ += control;
+  }
+  /// True when the peer may be about to run dry: half of its data slots wait to be returned.
+  bool grant_is_due() const noexcept { return unreturned_data_ >= std::max(1u, own_data_slots_ / 2); }
+  uint16_t take_data() noexcept {
+    const uint32_t taken = std::min<uint32_t>(unreturned_data_, UINT16_MAX);
+    unreturned_data_ -= taken;
+    used_data_ -= taken;
+    return static_cast<uint16_t>(taken);
+  }
+  uint8_t take_control() noexcept {
+    const uint32_t taken = std::min<uint32_t>(unreturned_control_, UINT8_MAX);
+    unreturned_control_ -= taken;
+    used_control_ -= taken;
+    return static_cast<uint8_t>(taken);
+  }
+
+ private:
+  uint32_t own_data_slots_ = 0;
+  uint32_t own_control_slots_ = 0;
+  uint32_t peer_data_slots_ = 0;
+  uint32_t peer_control_slots_ = 0;
+  uint32_t data_ = 0;
+  uint32_t control_ = 0;
+  uint32_t used_data_ = 0;
+  uint32_t used_control_ = 0;
+  uint32_t unreturned_data_ = 0;
+  uint32_t unreturned_control_ = 0;
+};
+
+}  // namespace verbmq

@@ -1,0 +1,70 @@
+#include "engine/device_resources.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "verbs/verbs_error.h"
+
+namespace verbmq {
+
+namespace {
+// The first queue of a device serves a dozen connections of default size; the following ones double.
+constexpr uint32_t first_queue_entries = 2048;
+constexpr uint32_t largest_queue_entries = 65536;
+}  // namespace
+
+device_resources::device_resources(std::shared_ptr<device_context> context)
+    : context_(std::move(context)),
+      attributes_(context_->attributes()),
+      domain_(std::make_shared<protection_domain>(context_)),
+      channel_(std::make_shared<completion_channel>(context_)) {}
+
+device_resources::reservation::reservation(device_resources& device, size_t shard, uint32_t depth)
+    : device_(device), shard_(shard), depth_(depth) {
+  device_.shards_[shard_].used += depth_;
+}
+
+device_resources::reservation::~reservation() { device_.shards_[shard_].used -= depth_; }
+
+std::unique_ptr<device_resources::reservation> device_resources::reserve(uint32_t depth) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const auto entries = static_cast<uint32_t>(shards_[i].queue->entries());
+    if (entries - std::min(entries, shards_[i].used) >= depth) return std::make_unique<reservation>(*this, i, depth);
+  }
+  const auto device_limit = static_cast<uint32_t>(std::max(1, attributes_.max_cqe));
+  if (depth > device_limit) {
+    throw verbs_error("no-resources", "ibv_create_cq", 0,
+                      "a connection needs " + std::to_string(depth) + " completion entries, the device has " +
+                          std::to_string(device_limit) + "; configure fewer slots");
+  }
+  const uint32_t wish = std::min(first_queue_entries << std::min<size_t>(shards_.size(), 5), largest_queue_entries);
+  const uint32_t entries = std::min(std::max(wish, depth), device_limit);
+  shards_.push_back({std::make_shared<completion_queue>(channel_, static_cast<int>(entries)), 0});
+  shards_.back().queue->arm();
+  return std::make_unique<reservation>(*this, shards_.size() - 1, depth);
+}
+
+size_t device_resources::poll(ibv_wc* completions, size_t limit) {
+  size_t total = 0;
+  // Starting where the last poll stopped keeps a busy queue from starving the others.
+  for (size_t i = 0; i < shards_.size() && total < limit; ++i) {
+    const size_t at = (next_to_poll_ + i) % shards_.size();
+    total += static_cast<size_t>(shards_[at].queue->poll(static_cast<int>(limit - total), completions + total));
+    if (total == limit) next_to_poll_ = (at + 1) % shards_.size();
+  }
+  return total;
+}
+
+void device_resources::arm() {
+  for (shard& each : shards_) each.queue->arm();
+}
+
+void device_resources::consume_events() {
+  while (completion_queue* queue = read_completion_event(*channel_)) {
+    queue->note_event();
+    // One event for each armed queue at most; a second read of a single queue would only find the channel empty.
+    if (shards_.size() == 1) break;
+  }
+}
+
+}  // namespace verbmq

@@ -1,0 +1,59 @@
+// What the connections of one engine share on one device: protection domain, completion channel, completion queues.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "verbs/completion_queue.h"
+#include "verbs/protection_domain.h"
+
+namespace verbmq {
+
+class device_resources {
+ public:
+  explicit device_resources(std::shared_ptr<device_context> context);
+
+  const device_context& context() const noexcept { return *context_; }
+  const ibv_device_attr& attributes() const noexcept { return attributes_; }
+  const std::shared_ptr<protection_domain>& domain() const noexcept { return domain_; }
+  const completion_channel& channel() const noexcept { return *channel_; }
+
+  /// A place for `depth` work requests on some completion queue, held until destroyed. A queue that overruns is
+  /// lost, so the sum of the depths on it never exceeds its size; another queue is created when none has room.
+  class reservation {
+   public:
+    reservation(device_resources& device, size_t shard, uint32_t depth);
+    ~reservation();
+    reservation(const reservation&) = delete;
+    reservation& operator=(const reservation&) = delete;
+    const std::shared_ptr<completion_queue>& queue() const { return device_.shards_[shard_].queue; }
+
+   private:
+    device_resources& device_;
+    size_t shard_;
+    uint32_t depth_;
+  };
+  std::unique_ptr<reservation> reserve(uint32_t depth);
+
+  /// Polls every queue once; appends to `completions` up to `limit` in all. Returns true when more may wait.
+  size_t poll(ibv_wc* completions, size_t limit);
+  /// Arms every queue.
+  void arm();
+  /// Reads what the channel has to tell; the queues are polled anyway.
+  void consume_events();
+
+ private:
+  struct shard {
+    std::shared_ptr<completion_queue> queue;
+    uint32_t used;
+  };
+
+  std::shared_ptr<device_context> context_;
+  ibv_device_attr attributes_;
+  std::shared_ptr<protection_domain> domain_;
+  std::shared_ptr<completion_channel> channel_;
+  std::vector<shard> shards_;
+  size_t next_to_poll_ = 0;
+};
+
+}  // namespace verbmq

@@ -1,0 +1,279 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "verbs/verbs_error.h"
+
+namespace verbmq {
+
+engine::engine(std::shared_ptr<const verbs_library> library, engine_host& host)
+    : host_(host), library_(std::move(library)), channel_(std::make_shared<event_channel>(library_)) {}
+
+engine::~engine() {
+  for (entry& each : entries_) {
+    if (each.peer && each.peer->has_queue_pair()) each.peer->id().disconnect();
+  }
+  // Queue pairs and ids go before the devices and the channel they stand on.
+  entries_.clear();
+  devices_.clear();
+}
+
+// ---- names ------------------------------------------------------------------------------------------------------
+
+handle engine::reserve_entry() {
+  if (free_entries_.empty()) {
+    if (entries_.size() > handle::max_index) {
+      throw verbs_error("no-resources", "connect", 0, "one transport holds at most 65,536 connections and listeners");
+    }
+    entries_.emplace_back();
+    free_entries_.push_back(static_cast<uint32_t>(entries_.size() - 1));
+  }
+  const uint32_t index = free_entries_.back();
+  free_entries_.pop_back();
+  ++live_;
+  return handle(index, entries_[index].generation);
+}
+
+void engine::free_entry(handle freed) {
+  entry& slot = entries_[freed.index()];
+  slot.peer.reset();
+  slot.listening.reset();
+  // Generation 0 is never used, so that a handle of 0 names nothing.
+  slot.generation = slot.generation == handle::max_generation ? 1 : slot.generation + 1;
+  free_entries_.push_back(freed.index());
+  --live_;
+}
+
+connection* engine::find(handle wanted) const {
+  if (wanted.index() >= entries_.size()) return nullptr;
+  const entry& slot = entries_[wanted.index()];
+  return slot.generation == wanted.generation() ? slot.peer.get() : nullptr;
+}
+
+cm_id* engine::find_listener(handle wanted) const {
+  if (wanted.index() >= entries_.size()) return nullptr;
+  const entry& slot = entries_[wanted.index()];
+  return slot.generation == wanted.generation() ? slot.listening.get() : nullptr;
+}
+
+connection* engine::find(const rdma_cm_id* id) const {
+  connection* found = find(handle::from_value(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(id->context))));
+  return found != nullptr && found->id().get() == id ? found : nullptr;
+}
+
+// ---- calls ------------------------------------------------------------------------------------------------------
+
+handle engine::listen(const socket_address& address, int backlog) {
+  const handle name = reserve_entry();
+  try {
+    auto id = std::make_unique<cm_id>(channel_, context_of(name));
+    id->bind(address.get());
+    id->listen(backlog);
+    entries_[name.index()].listening = std::move(id);
+  } catch (...) {
+    free_entry(name);
+    throw;
+  }
+  return name;
+}
+
+host_and_port engine::listener_address(handle listener) const {
+  const cm_id* id = find_listener(listener);
+  if (id == nullptr) return {"", 0};
+  host_and_port address = format_address(id->local_address());
+  address.port = id->local_port();
+  return address;
+}
+
+void engine::close_listener(handle listener) {
+  if (find_listener(listener) != nullptr) free_entry(listener);
+}
+
+handle engine::connect(const socket_address& remote, const std::optional<socket_address>& local,
+                       const connection_sizes& sizes, connection_memory memory, int timeout_ms) {
+  const handle name = reserve_entry();
+  try {
+    auto id = std::make_unique<cm_id>(channel_, context_of(name));
+    if (local) id->bind(local->get());
+    id->resolve_address(remote.get(), timeout_ms);
+    auto made = std::make_unique<connection>(name, std::move(id), connection_phase::resolving_address);
+    made->resolve_timeout_ms = timeout_ms;
+    made->set_memory(sizes, std::move(memory));
+    entries_[name.index()].peer = std::move(made);
+  } catch (...) {
+    free_entry(name);
+    throw;
+  }
+  return name;
+}
+
+void engine::reject(handle request, reject_reason reason) {
+  connection* waiting = find(request);
+  if (waiting == nullptr) return;
+  uint8_t message[reject_message::bytes];
+  reject_message::write(message, reason);
+  waiting->id().reject(message, sizeof message);
+  free_entry(request);
+}
+
+void engine::send_close(handle closing) {
+  connection* found = find(closing);
+  if (found == nullptr) return;
+  found->want_close();
+  mark_dirty(*found);
+}
+
+void engine::finish(handle finished) {
+  connection* found = find(finished);
+  if (found == nullptr) return;
+  found->finish_wanted = true;
+  settle(*found);
+}
+
+void engine::abort(handle aborted, std::string text) {
+  connection* found = find(aborted);
+  if (found == nullptr) return;
+  if (found->phase() != connection_phase::open) {
+    doom(*found, std::nullopt);
+    return;
+  }
+  found->want_abort(std::move(text));
+  mark_dirty(*found);
+}
+
+void engine::destroy(handle destroyed) {
+  connection* found = find(destroyed);
+  if (found != nullptr) doom(*found, std::nullopt);
+}
+
+connection_description engine::describe(handle described) const {
+  const connection* found = find(described);
+  if (found == nullptr || found->device() == nullptr) {
+    throw verbs_error("verbs", "describe", 0, "this connection has ended");
+  }
+  const device_resources& device = *found->device();
+  host_and_port local = format_address(found->id().local_address());
+  local.port = found->id().local_port();
+  return {device.context().name(),
+          device.context().is_iwarp(),
+          device.attributes().atomic_cap != IBV_ATOMIC_NONE,
+          found->inline_bytes(),
+          found->peer().slot_bytes,
+          found->peer().max_message_bytes,
+          local,
+          format_address(found->id().peer_address())};
+}
+
+std::optional<failure> engine::take_failure(handle ended) {
+  const auto found = failures_.find(ended.value());
+  if (found == failures_.end()) return std::nullopt;
+  failure taken = std::move(found->second);
+  failures_.erase(found);
+  return taken;
+}
+
+// ---- submissions ------------------------------------------------------------------------------------------------
+
+void engine::submit(const event_record* records, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const event_record& record = records[i];
+    connection* of = find(handle::from_value(static_cast<uint32_t>(record.handle)));
+    if (of == nullptr) continue;
+    bool valid = true;
+    switch (static_cast<submission_kind>(record.kind)) {
+      case submission_kind::send:
+        valid = of->submit(static_cast<uint32_t>(record.a), static_cast<uint32_t>(record.b));
+        break;
+      case submission_kind::release:
+        valid = of->release(static_cast<uint32_t>(record.a));
+        break;
+      case submission_kind::ping:
+        of->want_ping();
+        break;
+      default:
+        valid = false;
+    }
+    if (!valid) doom(*of, failure{"verbs", "a submission out of range was made"});
+    mark_dirty(*of);
+  }
+}
+
+void engine::mark_dirty(connection& of) {
+  if (of.dirty) return;
+  of.dirty = true;
+  dirty_.push_back(of.self());
+}
+
+void engine::flush() {
+  stalled_ = false;
+  std::vector<handle> stalled;
+  for (size_t i = 0; i < dirty_.size(); ++i) {
+    connection* of = find(dirty_[i]);
+    if (of == nullptr) continue;
+    of->dirty = false;
+    if (of->doomed) continue;
+    if (auto why = of->flush()) {
+      doom(*of, std::move(why));
+      continue;
+    }
+    if (of->stalled()) stalled.push_back(of->self());
+    settle(*of);
+  }
+  dirty_.clear();
+  for (const handle each : stalled) {
+    stalled_ = true;
+    mark_dirty(*find(each));
+  }
+  reap();
+}
+
+// ---- ends -------------------------------------------------------------------------------------------------------
+
+void engine::doom(connection& of, std::optional<failure> why) {
+  if (!of.first_failure && why) of.first_failure = std::move(why);
+  if (of.doomed) return;
+  of.doomed = true;
+  doomed_.push_back(of.self());
+}
+
+void engine::settle(connection& of) {
+  const bool farewell_known = of.farewell_complete() || of.peer_gone;
+  if (farewell_known && (of.finish_wanted || of.abort_sent())) doom(of, std::nullopt);
+}
+
+void engine::reap() {
+  if (doomed_.empty()) return;
+  // What arrived before the end is still delivered: destroying a queue pair may drop its completions.
+  while (poll() == batch) {
+  }
+  for (const handle each : std::exchange(doomed_, {})) {
+    connection* of = find(each);
+    if (of == nullptr) continue;
+    // The peer ends its queue pair as soon as it has our close; that is an orderly end for both.
+    const bool orderly = of->close_sent() && of->peer_closed();
+    const bool failed = of->first_failure.has_value() && !orderly;
+    if (failed) failures_[each.value()] = std::move(*of->first_failure);
+    if (of->has_queue_pair()) {
+      of->id().disconnect();
+      --queue_pairs_;
+    }
+    free_entry(each);
+    events_.push(event_kind::closed, each, failed ? 1 : 0);
+  }
+}
+
+void engine::fail_all(const verbs_error& error) {
+  for (size_t index = 0; index < entries_.size(); ++index) {
+    entry& each = entries_[index];
+    if (each.peer) doom(*each.peer, failure{error.reason(), error.what()});
+    if (!each.listening) continue;
+    const handle name(static_cast<uint32_t>(index), each.generation);
+    failures_[name.value()] = {error.reason(), error.what()};
+    free_entry(name);
+    events_.push(event_kind::closed, name, 1);
+  }
+}
+
+}  // namespace verbmq

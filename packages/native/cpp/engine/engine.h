@@ -1,0 +1,138 @@
+// All RDMA of one transport object: listeners, connections, devices, completions. Single-threaded; whoever drives it
+// (napi/loop_driver) calls it from the thread that made it, and is told what happened through event records.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/connection.h"
+#include "engine/device_resources.h"
+#include "engine/events.h"
+#include "engine/socket_address.h"
+#include "verbs/cm_id.h"
+
+namespace verbmq {
+
+class verbs_error;
+
+/// What the engine needs of its surroundings.
+class engine_host {
+ public:
+  virtual ~engine_host() = default;
+  /// `fd` becomes readable when an armed completion queue of a device that is used for the first time has work.
+  virtual void device_opened(int fd) = 0;
+};
+
+/// What JavaScript is told of a connection that is up.
+struct connection_description {
+  std::string device;
+  bool iwarp;
+  bool atomics;
+  uint32_t inline_bytes;
+  uint32_t peer_slot_bytes;
+  uint64_t peer_max_message_bytes;
+  host_and_port local;
+  host_and_port remote;
+};
+
+class engine {
+ public:
+  engine(std::shared_ptr<const verbs_library> library, engine_host& host);
+  ~engine();
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  // Calls from JavaScript. They throw verbs_error, or do nothing for a handle that has ended.
+  handle listen(const socket_address& address, int backlog);
+  host_and_port listener_address(handle listener) const;
+  void close_listener(handle listener);
+  handle connect(const socket_address& remote, const std::optional<socket_address>& local,
+                 const connection_sizes& sizes, connection_memory memory, int timeout_ms);
+  void accept(handle request, const connection_sizes& sizes, connection_memory memory);
+  void reject(handle request, reject_reason reason);
+  /// Sends the close frame behind everything submitted.
+  void send_close(handle connection);
+  /// Both sides have closed: ends the connection when the peer has our close.
+  void finish(handle connection);
+  /// Tells the peer, if that is still possible, and ends the connection when it knows. destroy() does not wait.
+  void abort(handle connection, std::string text);
+  void destroy(handle connection);
+  connection_description describe(handle connection) const;
+  /// Why a connection or listener ended; each answer is given once.
+  std::optional<failure> take_failure(handle ended);
+
+  /// Takes `count` records of submissions. Nothing is posted before flush().
+  void submit(const event_record* records, size_t count);
+  /// Posts for every connection that has something to say, and ends those that are to end.
+  void flush();
+
+  // The loop.
+  int event_fd() const noexcept { return channel_->fd(); }
+  /// Handles what rdma_cm has to tell.
+  void handle_cm_events();
+  /// Handles up to `batch` completions; returns how many there were.
+  size_t poll();
+  void arm();
+  void consume_completion_events();
+  event_queue& events() noexcept { return events_; }
+
+  /// Something is open, so the process should live.
+  bool active() const noexcept { return live_ > 0; }
+  bool has_connections() const noexcept { return queue_pairs_ > 0; }
+  /// A connection waits for room in a device's queue: poll again soon even when nothing is heard.
+  bool stalled() const noexcept { return stalled_; }
+
+ private:
+  static constexpr size_t batch = 64;
+
+  struct entry {
+    uint32_t generation = 1;
+    std::unique_ptr<connection> peer;
+    std::unique_ptr<cm_id> listening;
+  };
+
+  handle reserve_entry();
+  void free_entry(handle freed);
+  connection* find(handle wanted) const;
+  cm_id* find_listener(handle wanted) const;
+  connection* find(const rdma_cm_id* id) const;
+  device_resources& device_of(const cm_id& id);
+  void create_queue_pair(connection& of);
+  void mark_dirty(connection& of);
+  /// The connection ends at the next reap(); the first reason given counts.
+  void doom(connection& of, std::optional<failure> why);
+  void reap();
+  /// What every connection and listener stood on has failed.
+  void fail_all(const verbs_error& error);
+
+  void handle_cm_event(const cm_event& event);
+  void handle_connect_request(const cm_event& event);
+  void handle_established(connection& of, const cm_event& event);
+  void handle_disconnected(connection& of);
+  void connect_now(connection& of);
+  void handle_completion(const ibv_wc& completion);
+  void handle_receive(connection& of, uint32_t slot, uint32_t bytes);
+  void handle_failed_completion(connection& of, const ibv_wc& completion);
+  void settle(connection& of);
+
+  engine_host& host_;
+  std::shared_ptr<const verbs_library> library_;
+  std::shared_ptr<event_channel> channel_;
+  std::map<ibv_context*, std::unique_ptr<device_resources>> devices_;
+  std::vector<entry> entries_;
+  std::vector<uint32_t> free_entries_;
+  std::vector<handle> dirty_;
+  std::vector<handle> doomed_;
+  std::map<uint32_t, failure> failures_;
+  event_queue events_;
+  std::array<ibv_wc, batch> completions_;
+  size_t live_ = 0;
+  size_t queue_pairs_ = 0;
+  bool stalled_ = false;
+};
+
+}  // namespace verbmq

@@ -1,0 +1,108 @@
+// The engine's data path: completions in, events out.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/engine.h"
+#include "verbs/verbs_error.h"
+
+namespace verbmq {
+
+size_t engine::poll() {
+  size_t total = 0;
+  try {
+    for (auto& [context, device] : devices_) {
+      const size_t count = device->poll(completions_.data(), batch);
+      for (size_t i = 0; i < count; ++i) handle_completion(completions_[i]);
+      total = std::max(total, count);
+    }
+  } catch (const verbs_error& error) {
+    fail_all(error);
+  }
+  return total;
+}
+
+void engine::arm() {
+  try {
+    for (auto& [context, device] : devices_) device->arm();
+  } catch (const verbs_error& error) {
+    fail_all(error);
+  }
+}
+
+void engine::consume_completion_events() {
+  for (auto& [context, device] : devices_) device->consume_events();
+}
+
+void engine::handle_completion(const ibv_wc& completion) {
+  const work_id work = work_id::decode(completion.wr_id);
+  connection* of = find(work.connection);
+  // A queue pair that was destroyed may have left completions behind.
+  if (of == nullptr) return;
+  if (completion.status != IBV_WC_SUCCESS) return handle_failed_completion(*of, completion);
+  if (work.kind == work_kind::receive) {
+    handle_receive(*of, work.number, completion.byte_len);
+  } else {
+    of->complete_send(work.number);
+    settle(*of);
+    mark_dirty(*of);
+  }
+  if (of->take_writable()) events_.push(event_kind::writable, of->self());
+}
+
+void engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
+  connection::received_frame frame{};
+  if (of.doomed && of.first_failure && of.first_failure->reason == "protocol") return;
+  if (auto why = of.receive(slot, bytes, frame)) return doom(of, std::move(why));
+  switch (frame.type) {
+    case frame_type::data:
+      events_.push(event_kind::message, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
+      return;
+    case frame_type::ready:
+      of.enter(connection_phase::open);
+      events_.push(event_kind::accepted, of.self());
+      break;
+    case frame_type::close:
+      events_.push(event_kind::peer_closing, of.self());
+      break;
+    case frame_type::pong:
+      events_.push(event_kind::pong, of.self());
+      break;
+    case frame_type::abort: {
+      const auto* text = reinterpret_cast<const char*>(of.payload(slot));
+      doom(of, failure{"peer-aborted", std::string(text, frame.length)});
+      break;
+    }
+    default:
+      break;
+  }
+  mark_dirty(of);
+}
+
+void engine::handle_failed_completion(connection& of, const ibv_wc& completion) {
+  // Of a failed completion only the work id, the status and the vendor's code are valid.
+  std::string message;
+  std::string reason = "lost";
+  switch (completion.status) {
+    case IBV_WC_WR_FLUSH_ERR:
+      message = "the connection was lost: the peer's process ended, or its network did";
+      break;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+      message = "the connection was lost: the peer's device does not answer";
+      break;
+    case IBV_WC_REM_ACCESS_ERR:
+      reason = "remote-access";
+      message = "the peer's device refused an access to its memory";
+      break;
+    default:
+      reason = "device";
+      message = "the queue pair failed";
+  }
+  message += " (" + completion_status_name(completion.status) + ", vendor code " +
+             std::to_string(completion.vendor_err) + ")";
+  doom(of, failure{std::move(reason), std::move(message)});
+}
+
+}  // namespace verbmq

@@ -1,0 +1,219 @@
+// The engine's connection management: what rdma_cm reports, and the answers.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "engine/engine.h"
+#include "verbs/verbs_error.h"
+
+namespace verbmq {
+
+namespace {
+
+// Reads and atomics in flight that are asked of the peer's device at most; few devices have more.
+constexpr int wished_read_depth = 16;
+// Retransmissions before a queue pair gives up: the most that the field holds.
+constexpr uint8_t retry_count = 7;
+// 7 would mean for ever. With credits a receiver is always ready, so this is a net below a net.
+constexpr uint8_t rnr_retry_count = 6;
+// Code of 0.64 ms (InfiniBand specification, table 45); 0, which rdma_cm leaves, means 655 ms.
+constexpr uint8_t min_rnr_timer = 12;
+
+uint8_t read_depth(int device, int other) {
+  return static_cast<uint8_t>(std::max(0, std::min({device, other, wished_read_depth})));
+}
+
+rdma_conn_param parameters_for(const device_resources& device, const uint8_t* private_data, uint8_t bytes,
+                               int peer_responder, int peer_initiator) {
+  rdma_conn_param parameters{};
+  parameters.private_data = private_data;
+  parameters.private_data_len = bytes;
+  parameters.responder_resources = read_depth(device.attributes().max_qp_rd_atom, peer_responder);
+  parameters.initiator_depth = read_depth(device.attributes().max_qp_init_rd_atom, peer_initiator);
+  parameters.retry_count = retry_count;
+  parameters.rnr_retry_count = rnr_retry_count;
+  return parameters;
+}
+
+failure rejected(reject_reason reason) {
+  switch (reason) {
+    case reject_reason::version:
+      return {"version", "the peer speaks another version of the protocol: use the same version on both sides"};
+    case reject_reason::not_verbmq:
+      return {"protocol", "the peer did not understand the request"};
+    case reject_reason::no_resources:
+      return {"rejected", "the peer has no memory or queues left for another connection"};
+    case reject_reason::refused:
+      return {"rejected", "the peer refused the connection"};
+    default:
+      return {"connect-failed", "nobody listens there; start the server, or check the port"};
+  }
+}
+
+}  // namespace
+
+device_resources& engine::device_of(const cm_id& id) {
+  auto& device = devices_[id.verbs()];
+  if (!device) {
+    try {
+      device = std::make_unique<device_resources>(std::make_shared<device_context>(library_, id.verbs()));
+    } catch (...) {
+      devices_.erase(id.verbs());
+      throw;
+    }
+    host_.device_opened(device->channel().fd());
+  }
+  return *device;
+}
+
+void engine::create_queue_pair(connection& of) {
+  of.create_queue_pair(device_of(of.id()));
+  ++queue_pairs_;
+}
+
+void engine::handle_cm_events() {
+  const auto next = [this]() -> std::optional<cm_event> {
+    try {
+      return channel_->next();
+    } catch (const verbs_error& error) {
+      fail_all(error);
+      return std::nullopt;
+    }
+  };
+  while (auto event = next()) {
+    try {
+      handle_cm_event(*event);
+    } catch (const verbs_error& error) {
+      connection* of = event->type == RDMA_CM_EVENT_CONNECT_REQUEST ? nullptr : find(event->id);
+      if (of != nullptr) doom(*of, failure{error.reason(), error.what()});
+    }
+  }
+  reap();
+}
+
+void engine::handle_cm_event(const cm_event& event) {
+  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return handle_connect_request(event);
+  connection* of = find(event.id);
+  if (of == nullptr) {
+    // A listener hears of its device only; it is then of no more use.
+    const handle name = handle::from_value(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(event.id->context)));
+    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && find_listener(name) != nullptr) {
+      failures_[name.value()] = {"device", "the RDMA device was removed"};
+      free_entry(name);
+      events_.push(event_kind::closed, name, 1);
+    }
+    return;
+  }
+
+  const std::string status = event.status == 0 ? "" : std::string(": ") + std::strerror(std::abs(event.status));
+  switch (event.type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+      if (of->phase() != connection_phase::resolving_address) return;
+      of->enter(connection_phase::resolving_route);
+      of->id().resolve_route(of->resolve_timeout_ms);
+      return;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+      if (of->phase() != connection_phase::resolving_route) return;
+      return connect_now(*of);
+    case RDMA_CM_EVENT_ESTABLISHED:
+      return handle_established(*of, event);
+    case RDMA_CM_EVENT_ADDR_ERROR:
+      return doom(*of, failure{"unreachable", "no RDMA device reaches this address" + status});
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+      return doom(*of, failure{"unreachable", "there is no RDMA route to this address" + status});
+    case RDMA_CM_EVENT_UNREACHABLE:
+      return doom(*of, failure{"unreachable", "the peer does not answer" + status});
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+      return doom(*of, failure{"connect-failed", "the connection could not be set up" + status});
+    case RDMA_CM_EVENT_REJECTED:
+      return doom(*of, rejected(reject_message::read(event.private_data.data(), event.private_data.size())));
+    case RDMA_CM_EVENT_DISCONNECTED:
+      return handle_disconnected(*of);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      return doom(*of, failure{"device", "the RDMA device was removed"});
+    default:
+      // Address changes and the end of time-wait need no answer; multicast is not used.
+      return;
+  }
+}
+
+void engine::connect_now(connection& of) {
+  create_queue_pair(of);
+  of.enter(connection_phase::connecting);
+  uint8_t own[hello::bytes];
+  of.own_hello().write(own);
+  of.id().connect(parameters_for(*of.device(), own, sizeof own, wished_read_depth, wished_read_depth));
+}
+
+void engine::handle_established(connection& of, const cm_event& event) {
+  if (of.phase() == connection_phase::accepting) {
+    // Up when the peer's first frame comes; see handle_receive().
+    of.id().set_min_rnr_timer(min_rnr_timer);
+    return;
+  }
+  if (of.phase() != connection_phase::connecting) return;
+  reject_reason reason{};
+  const auto peer = hello::read(event.private_data.data(), event.private_data.size(), reason);
+  if (!peer) return doom(of, rejected(reason));
+  of.set_peer(*peer);
+  of.id().set_min_rnr_timer(min_rnr_timer);
+  of.enter(connection_phase::open);
+  of.want_ready();
+  mark_dirty(of);
+  events_.push(event_kind::connected, of.self());
+}
+
+void engine::handle_connect_request(const cm_event& event) {
+  const handle listener =
+      handle::from_value(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(event.listen_id->context)));
+  const handle name = reserve_entry();
+  auto made = std::make_unique<connection>(name, std::make_unique<cm_id>(channel_, event.id, context_of(name)),
+                                           connection_phase::requested);
+  reject_reason reason{};
+  const auto peer = hello::read(event.private_data.data(), event.private_data.size(), reason);
+  made->listener = listener;
+  made->offered_responder = event.responder_resources;
+  made->offered_initiator = event.initiator_depth;
+  if (peer) made->announce(*peer);
+  entries_[name.index()].peer = std::move(made);
+  if (!peer) {
+    reject(name, reason);
+    events_.push(event_kind::refused, listener, static_cast<int32_t>(reason));
+    return;
+  }
+  if (find_listener(listener) == nullptr) return reject(name, reject_reason::refused);
+  events_.push(event_kind::incoming, listener, static_cast<int32_t>(name.value()));
+}
+
+void engine::accept(handle request, const connection_sizes& sizes, connection_memory memory) {
+  connection* of = find(request);
+  if (of == nullptr || of->phase() != connection_phase::requested) return;
+  of->set_memory(sizes, std::move(memory));
+  try {
+    create_queue_pair(*of);
+    of->set_peer(of->peer());
+    of->enter(connection_phase::accepting);
+    uint8_t own[hello::bytes];
+    of->own_hello().write(own);
+    of->id().accept(parameters_for(*of->device(), own, sizeof own, of->offered_responder, of->offered_initiator));
+  } catch (...) {
+    if (of->has_queue_pair()) --queue_pairs_;
+    of->id().destroy_queue_pair();
+    reject(request, reject_reason::no_resources);
+    throw;
+  }
+}
+
+void engine::handle_disconnected(connection& of) {
+  // The last frames of the peer may still wait in the completion queue, its close among them.
+  while (poll() == batch) {
+  }
+  if (of.close_sent() && of.peer_closed() && !of.finish_wanted) {
+    // In order, but JavaScript has yet to say that it has seen the end.
+    of.peer_gone = true;
+    return;
+  }
+  doom(of, failure{"lost", "the connection was lost: the peer's process ended, or its network did"});
+}
+
+}  // namespace verbmq

@@ -1,0 +1,69 @@
+// What goes over the wire: the header of every frame and the hello in the connection request. docs/protocol-rdma.md
+// is the normative description. All numbers are little-endian.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace verbmq {
+
+enum class frame_type : uint8_t {
+  data = 1,
+  ready = 2,   // first frame of the connecting side; the accepting side sends nothing before it
+  credit = 3,  // carries only credits
+  ping = 4,
+  pong = 5,
+  close = 6,  // no data frame follows
+  abort = 7,
+};
+
+/// Sixteen bytes before every payload, so that payloads keep the alignment of their slot.
+struct frame_header {
+  static constexpr size_t bytes = 16;
+
+  frame_type type;
+  uint8_t control_credits;  // control slots given back
+  uint16_t data_credits;    // data slots given back
+  uint32_t length;          // payload bytes that follow
+  uint32_t sequence;        // frames sent before this one on the connection, modulo 2^32
+  uint32_t reserved;        // 0
+
+  void write(uint8_t* at) const noexcept;
+  /// Nothing when the type is unknown.
+  static std::optional<frame_header> read(const uint8_t* at) noexcept;
+};
+
+/// Why a connection request was refused; travels in the private data of the reject.
+enum class reject_reason : uint16_t {
+  none = 0,
+  not_verbmq = 1,
+  version = 2,
+  refused = 3,
+  no_resources = 4,
+};
+
+/// First words of each side, in the private data of rdma_cm: at most 56 bytes reach the peer with InfiniBand.
+struct hello {
+  static constexpr size_t bytes = 32;
+  static constexpr uint16_t protocol_version = 1;
+
+  uint32_t slot_bytes = 0;     // size of one receive slot, header included
+  uint16_t data_slots = 0;     // receive slots for data frames
+  uint16_t control_slots = 0;  // receive slots for all others
+  uint64_t max_message_bytes = 0;
+
+  void write(uint8_t* at) const noexcept;
+  /// Reads a hello that may be followed by padding. On failure says why in `reason`.
+  static std::optional<hello> read(const uint8_t* at, size_t available, reject_reason& reason) noexcept;
+};
+
+/// Private data of a reject.
+struct reject_message {
+  static constexpr size_t bytes = 8;
+  static void write(uint8_t* at, reject_reason reason) noexcept;
+  /// `none` when the refusal came from something that is not verbmq.
+  static reject_reason read(const uint8_t* at, size_t available) noexcept;
+};
+
+}  // namespace verbmq

@@ -1,0 +1,177 @@
+#include "napi/loop_driver.h"
+
+#include <utility>
+
+namespace verbmq {
+
+namespace {
+
+// The longest time that one turn polls or works before the loop may look at timers and sockets again.
+constexpr uint64_t turn_ns = 200'000;
+// Empty polls between two looks at the clock, which costs more than a poll where it is a system call.
+constexpr int polls_per_clock = 32;
+
+void relax_processor() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+loop_driver::loop_driver(uv_loop_t* loop, polling_policy policy, std::function<bool()> deliver)
+    : loop_(loop), policy_(policy), deliver_(std::move(deliver)) {}
+
+void loop_driver::start(engine& driven) {
+  engine_ = &driven;
+  idle_.driver = this;
+  idle_.handle.data = &idle_;
+  uv_idle_init(loop_, &idle_.handle);
+  uv_unref(reinterpret_cast<uv_handle_t*>(&idle_.handle));
+  ++open_handles_;
+  cm_poll_ = watch(driven.event_fd(), [](uv_poll_t* handle, int, int) {
+    static_cast<poll_handle*>(handle->data)->driver->on_cm_readable();
+  });
+}
+
+std::unique_ptr<loop_driver::poll_handle> loop_driver::watch(int fd, uv_poll_cb callback) {
+  auto watched = std::make_unique<poll_handle>();
+  watched->driver = this;
+  watched->handle.data = watched.get();
+  uv_poll_init(loop_, &watched->handle, fd);
+  uv_poll_start(&watched->handle, UV_READABLE, callback);
+  uv_unref(reinterpret_cast<uv_handle_t*>(&watched->handle));
+  ++open_handles_;
+  return watched;
+}
+
+void loop_driver::device_opened(int fd) {
+  completion_polls_.push_back(watch(fd, [](uv_poll_t* handle, int, int) {
+    static_cast<poll_handle*>(handle->data)->driver->on_channel_readable();
+  }));
+}
+
+void loop_driver::update_reference() {
+  const bool wanted = engine_ != nullptr && engine_->active();
+  if (wanted == referenced_) return;
+  referenced_ = wanted;
+  auto* handle = reinterpret_cast<uv_handle_t*>(&cm_poll_->handle);
+  if (wanted) uv_ref(handle);
+  else uv_unref(handle);
+}
+
+void loop_driver::on_cm_readable() {
+  engine_->handle_cm_events();
+  if (deliver_() && !stopped_) submitted();
+}
+
+loop_driver::progress loop_driver::work() {
+  const uint64_t start = uv_hrtime();
+  for (;;) {
+    if (engine_->poll() == 0 && engine_->events().empty()) return progress::idle;
+    if (!deliver_() || stopped_) return progress::stopped;
+    last_activity_ns_ = uv_hrtime();
+    if (last_activity_ns_ - start > turn_ns) return progress::more;
+  }
+}
+
+void loop_driver::on_channel_readable() {
+  if (armed_) policy_.woken_after(uv_hrtime() - armed_at_ns_);
+  armed_ = false;
+  // The answer leaves before the channel is read and armed again: neither is needed for it.
+  const progress result = work();
+  if (result == progress::stopped) return;
+  engine_->consume_completion_events();
+  if (result == progress::more || policy_.budget_ns() > 0) return keep_turning();
+  sleep();
+}
+
+void loop_driver::on_idle() {
+  if (policy_.budget_ns() > 0 && engine_->has_connections()) return spin();
+  const progress result = work();
+  if (result == progress::idle && !engine_->stalled()) sleep();
+}
+
+void loop_driver::spin() {
+  const uint64_t start = uv_hrtime();
+  uint64_t now = start;
+  int empty_polls = 0;
+  while (now - start < turn_ns) {
+    if (engine_->poll() > 0 || !engine_->events().empty()) {
+      if (!deliver_() || stopped_) return;
+      now = last_activity_ns_ = uv_hrtime();
+      empty_polls = 0;
+      continue;
+    }
+    if (++empty_polls % polls_per_clock != 0) {
+      relax_processor();
+      continue;
+    }
+    now = uv_hrtime();
+    if (now - last_activity_ns_ > policy_.budget_ns() && !engine_->stalled()) {
+      policy_.spun_in_vain();
+      return sleep();
+    }
+  }
+  // A device without room gives no sign when it has some again.
+  if (engine_->stalled()) deliver_();
+}
+
+void loop_driver::sleep() {
+  if (!armed_) {
+    engine_->arm();
+    armed_ = true;
+    armed_at_ns_ = uv_hrtime();
+    // What came before the queue was armed gives no event.
+    const progress result = work();
+    if (result == progress::stopped) return;
+    if (result == progress::more) return keep_turning();
+  }
+  if (turning_) {
+    turning_ = false;
+    uv_idle_stop(&idle_.handle);
+  }
+}
+
+void loop_driver::keep_turning() {
+  if (turning_ || stopped_) return;
+  turning_ = true;
+  uv_idle_start(&idle_.handle, [](uv_idle_t* handle) {
+    static_cast<owned_handle<uv_idle_t>*>(handle->data)->driver->on_idle();
+  });
+}
+
+void loop_driver::submitted() {
+  if (stopped_) return;
+  if (policy_.budget_ns() > 0 && engine_->has_connections()) {
+    last_activity_ns_ = uv_hrtime();
+    keep_turning();
+  } else if (!engine_->events().empty() || engine_->stalled()) {
+    keep_turning();
+  }
+}
+
+void loop_driver::close(std::function<void()> closed) {
+  if (stopped_) return;
+  stopped_ = true;
+  closed_ = std::move(closed);
+  const auto close_handle = [](auto& owned) {
+    uv_close(reinterpret_cast<uv_handle_t*>(&owned.handle), [](uv_handle_t* handle) {
+      // Every handle's data is an owned_handle, whose driver stands behind the handle itself.
+      if (handle->type == UV_IDLE) static_cast<owned_handle<uv_idle_t>*>(handle->data)->driver->handle_closed();
+      else static_cast<poll_handle*>(handle->data)->driver->handle_closed();
+    });
+  };
+  if (engine_ == nullptr) return closed_();
+  close_handle(idle_);
+  if (cm_poll_) close_handle(*cm_poll_);
+  for (auto& poll : completion_polls_) close_handle(*poll);
+}
+
+void loop_driver::handle_closed() {
+  if (--open_handles_ == 0) closed_();
+}
+
+}  // namespace verbmq

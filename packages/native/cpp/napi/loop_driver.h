@@ -1,0 +1,76 @@
+// Drives one engine from the event loop: file descriptors for sleeping, an idle handle for polling.
+//
+// The engine is called from here and from JavaScript, both on the loop's thread. Work of one turn is bounded, so that
+// timers and sockets of the same loop still run under any load.
+#pragma once
+
+#include <uv.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/polling_policy.h"
+
+namespace verbmq {
+
+class loop_driver final : public engine_host {
+ public:
+  /// `deliver` gives the waiting events to JavaScript and flushes what it submitted; false when it cannot any more.
+  loop_driver(uv_loop_t* loop, polling_policy policy, std::function<bool()> deliver);
+
+  /// Starts to watch `driven`, which the caller owns and keeps until close() has been called.
+  void start(engine& driven);
+  /// Stops at once; `closed` is called when the loop holds none of the handles any more.
+  void close(std::function<void()> closed);
+
+  /// JavaScript has submitted something outside of a delivery: an answer may be near, or events wait.
+  void submitted();
+  /// Holds the process while something is open, as a socket does.
+  void update_reference();
+
+  // engine_host
+  void device_opened(int fd) override;
+
+ private:
+  enum class progress { idle, more, stopped };
+
+  template <typename handle_type>
+  struct owned_handle {
+    handle_type handle;
+    loop_driver* driver;
+  };
+  using poll_handle = owned_handle<uv_poll_t>;
+
+  std::unique_ptr<poll_handle> watch(int fd, uv_poll_cb callback);
+  void on_cm_readable();
+  void on_channel_readable();
+  void on_idle();
+  /// Polls and delivers until there is nothing to do or the turn's time is over.
+  progress work();
+  /// Polls for the rest of the turn, then sleeps or comes back.
+  void spin();
+  void sleep();
+  void keep_turning();
+  void handle_closed();
+
+  uv_loop_t* loop_;
+  polling_policy policy_;
+  std::function<bool()> deliver_;
+  engine* engine_ = nullptr;
+  std::unique_ptr<poll_handle> cm_poll_;
+  std::vector<std::unique_ptr<poll_handle>> completion_polls_;
+  owned_handle<uv_idle_t> idle_{};
+  bool turning_ = false;
+  bool armed_ = true;
+  bool referenced_ = false;
+  bool stopped_ = false;
+  uint64_t last_activity_ns_ = 0;
+  uint64_t armed_at_ns_ = 0;
+  size_t open_handles_ = 0;
+  std::function<void()> closed_;
+};
+
+}  // namespace verbmq

@@ -1,0 +1,143 @@
+// Builds the addon where that is possible. RDMA is optional, so a machine without a compiler or without the headers
+// still installs the package; the reason is written down for probe() to tell.
+//
+//   node scripts/install.mjs [--required] [--sanitize]
+//
+// --required   exit with 1 when the addon could not be built
+// --sanitize   build with AddressSanitizer and UndefinedBehaviorSanitizer into build-asan/ instead of build/
+//
+// Nothing is done when the sources are those of the last build. N-API is stable, so one build serves every Node.js.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const packageDirectory = dirname(dirname(fileURLToPath(import.meta.url)));
+const sanitize = process.argv.includes('--sanitize');
+const required = process.argv.includes('--required');
+const outputDirectory = join(packageDirectory, sanitize ? 'build-asan' : 'build');
+const recordFile = join(outputDirectory, 'verbmq-build.json');
+const require = createRequire(import.meta.url);
+
+function main() {
+  const stamp = stampOfSources();
+  const previous = readRecord();
+  if (previous?.stamp === stamp && previous.built) return report('the addon is up to date', true);
+
+  mkdirSync(outputDirectory, { recursive: true });
+  const obstacle = findObstacle();
+  if (obstacle !== undefined) return giveUp(stamp, obstacle);
+
+  const directory = sanitize ? prepareSanitizedDirectory() : packageDirectory;
+  const gyp = require.resolve('node-gyp/bin/node-gyp.js');
+  const headers = nodeHeaders();
+  const common = ['--directory', directory, ...(headers === undefined ? [] : ['--nodedir', headers])];
+  for (const step of [
+    ['configure', ...common, ...(sanitize ? ['--', '-Dverbmq_sanitize=1'] : [])],
+    ['build', ...common, '--jobs', 'max'],
+  ]) {
+    const run = spawnSync(process.execPath, [gyp, ...step], { encoding: 'utf8' });
+    if (run.status !== 0) {
+      const output = `${run.stdout ?? ''}${run.stderr ?? ''}`;
+      if (required) process.stderr.write(output);
+      return giveUp(stamp, { reason: 'the addon did not compile', detail: output.slice(-4000) });
+    }
+  }
+  writeRecord({ built: true, stamp });
+  report('the addon was built', true);
+}
+
+/** What is missing for a build, if anything, with its remedy. */
+function findObstacle() {
+  if (process.platform !== 'linux') {
+    return { reason: `RDMA verbs exist on Linux only, this is ${process.platform}` };
+  }
+  const packages = 'on Debian and Ubuntu: apt-get install g++ make python3 libibverbs-dev librdmacm-dev';
+  const compiler = process.env.CXX ?? 'g++';
+  for (const [command, what] of [
+    [compiler, 'a C++ compiler'],
+    ['make', 'make'],
+    ['python3', 'python3'],
+  ]) {
+    const found = spawnSync(command, ['--version'], { encoding: 'utf8' });
+    if (found.status !== 0) return { reason: `${what} (${command}) is missing`, remedy: packages };
+  }
+  const included = '#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n';
+  const headers = spawnSync(compiler, ['-fsyntax-only', '-x', 'c++', '-'], {
+    input: included,
+    encoding: 'utf8',
+  });
+  if (headers.status !== 0) {
+    return { reason: 'the headers of libibverbs and librdmacm are missing', remedy: packages };
+  }
+  return undefined;
+}
+
+/** Where the headers of the running Node.js are, so that they need not be downloaded. */
+function nodeHeaders() {
+  const prefix = dirname(dirname(process.execPath));
+  return existsSync(join(prefix, 'include', 'node', 'node_api.h')) ? prefix : undefined;
+}
+
+/** node-gyp always builds beside the binding.gyp: a directory that looks like the package keeps both builds. */
+function prepareSanitizedDirectory() {
+  for (const name of ['binding.gyp', 'cpp']) {
+    const link = join(outputDirectory, name);
+    rmSync(link, { force: true });
+    symlinkSync(join(packageDirectory, name), link);
+  }
+  return outputDirectory;
+}
+
+function stampOfSources() {
+  const hash = createHash('sha256');
+  const add = (file) =>
+    hash
+      .update(file)
+      .update('\0')
+      .update(readFileSync(join(packageDirectory, file)));
+  add('binding.gyp');
+  add(join('scripts', 'install.mjs'));
+  for (const entry of readdirSync(join(packageDirectory, 'cpp'), { recursive: true }).sort()) {
+    if (/\.(cc|h)$/.test(entry)) add(join('cpp', entry));
+  }
+  hash.update(require('node-addon-api/package.json').version);
+  return hash.digest('hex');
+}
+
+function readRecord() {
+  try {
+    return JSON.parse(readFileSync(recordFile, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+function writeRecord(record) {
+  writeFileSync(recordFile, `${JSON.stringify(record, null, 2)}\n`);
+}
+
+function giveUp(stamp, { reason, remedy, detail }) {
+  writeRecord({ built: false, stamp, reason, remedy, detail });
+  report(
+    `the addon was not built, RDMA is not available: ${reason}${remedy === undefined ? '' : `; ${remedy}`}`,
+    false,
+  );
+  if (required) process.exitCode = 1;
+}
+
+function report(text, good) {
+  (good ? process.stdout : process.stderr).write(`@verbmq/native: ${text}\n`);
+}
+
+main();

@@ -1,0 +1,202 @@
+/**
+ * Every symbol of the native addon, with who owns what. The addon is C++ in `../cpp`; `load-addon.ts` finds it.
+ *
+ * All of it runs on the thread of the event loop that loaded the addon, and never blocks. Functions that fail throw
+ * an `Error` with {@link NativeFailure}'s `reason`; `native-error.ts` makes a VerbmqError of it.
+ */
+
+/** Why something in the addon failed, in a stable word. A `call` and `errno` are there when a library call failed. */
+export interface NativeFailure {
+  readonly reason: string;
+  readonly message: string;
+  readonly call?: string;
+  readonly errno?: number;
+}
+
+/** Names a connection or listener of one engine: a positive integer whose low 16 bits are an index. */
+export type Handle = number;
+
+/** The low bits of a {@link Handle} are an index that is used again; the rest tells generations apart. */
+export const HANDLE_INDEX_MASK = 0xffff;
+
+/** Records in the shared arrays are four 32-bit integers: kind, handle, a, b. */
+export const RECORD_WORDS = 4;
+
+/** What the engine reports; `cpp/engine/events.h` holds the same numbers. */
+export const EventKind = {
+  /** a: receive slot, b: payload bytes. The slot belongs to JavaScript until it is released. */
+  message: 1,
+  /** A gate that had been found shut may be open again. */
+  writable: 2,
+  /** `connect` has succeeded. */
+  connected: 3,
+  /** Of a listener. a: handle of the request; answer with `accept` or `reject` at once. */
+  incoming: 4,
+  /** An accepted request has become a connection. */
+  accepted: 5,
+  /** Every message of the peer has been reported; no further one will come. */
+  peerClosing: 6,
+  /** The peer has answered a ping. */
+  pong: 7,
+  /** Nothing is left of the handle. a: 1 when `takeFailure` says why, 0 after an orderly end or a local `destroy`. */
+  closed: 8,
+  /** Of a listener: a request that nobody could understand was refused. a: the reason sent. */
+  refused: 9,
+} as const;
+
+/** What JavaScript submits; `cpp/engine/events.h` holds the same numbers. */
+export const SubmissionKind = {
+  /** a: send slot, b: payload bytes, which stand behind the slot's header. The slot is the device's until completed. */
+  send: 1,
+  /** a: receive slot. */
+  release: 2,
+  ping: 3,
+} as const;
+
+/** Words of a connection's gate, written by the engine and read here without a call. Counters wrap at 2^32. */
+export const Gate = {
+  /** Messages whose send has completed, in the order of submission: their slots are free. */
+  completed: 0,
+  /** How many messages the peer's credits allow in total. */
+  limit: 1,
+  /** Set to 1 here to be told (`writable`) when `completed` or `limit` has moved. */
+  wantWritable: 2,
+  /** Messages that were handed to the device. */
+  posted: 3,
+} as const;
+
+/** Words about the submissions. */
+export const Ring = {
+  /** How many records are in the array. Counted up here, set to 0 by the engine when it has taken them. */
+  count: 0,
+  /** 1 while the engine delivers events: it takes the submissions when that, and all its microtasks, are done. */
+  delivering: 1,
+} as const;
+export const RING_WORDS = 2;
+
+/** Why an incoming request is refused. */
+export const RejectReason = { refused: 3, noResources: 4 } as const;
+
+/** The memory of one connection, allocated here. The engine registers it and references it until it has deregistered. */
+export interface ConnectionMemory {
+  /** Receive slots (data, then control), send slots, and a page for control frames, from `slabOffset` on. */
+  readonly slab: ArrayBuffer;
+  /** The first page boundary in the slab. */
+  readonly slabOffset: number;
+  /** `layout.gateWords` words; see {@link Gate}. */
+  readonly gate: Int32Array;
+  /** Bytes of a slot, header included; a multiple of 64. */
+  readonly slotBytes: number;
+  readonly dataSlots: number;
+  readonly sendSlots: number;
+  /** Announced to the peer. */
+  readonly maxMessageBytes: number;
+}
+
+export interface EngineOptions {
+  /** Records of events, filled before each `dispatch`. The engine references these three arrays for its life. */
+  readonly events: Int32Array;
+  /** Records of submissions, taken after each `dispatch` and by `flush`. */
+  readonly submissions: Int32Array;
+  /** {@link Ring}. */
+  readonly ring: Int32Array;
+  /** 0: sleep after every completion; 1: adaptive; 2: always poll. */
+  readonly polling: 0 | 1 | 2;
+  /** How long adaptive polling goes on after the last completion, in microseconds. */
+  readonly spinMicros: number;
+  /** Other files in place of the libraries, for tests. */
+  readonly ibverbs?: string;
+  readonly rdmacm?: string;
+}
+
+export interface ConnectRequest extends ConnectionMemory {
+  /** An IP address; names are resolved before. */
+  readonly host: string;
+  readonly port: number;
+  /** The local address to connect from. */
+  readonly localHost?: string;
+  /** For each of address and route resolution, in milliseconds. */
+  readonly timeoutMs: number;
+}
+
+export interface ConnectionDescription {
+  readonly device: string;
+  readonly iwarp: boolean;
+  readonly atomics: boolean;
+  readonly inlineBytes: number;
+  readonly peerSlotBytes: number;
+  readonly peerMaxMessageBytes: number;
+  readonly local: { readonly host: string; readonly port: number };
+  readonly remote: { readonly host: string; readonly port: number };
+}
+
+/** All RDMA of one transport. Holds the process while a listener or connection is open, and not otherwise. */
+export interface NativeEngine {
+  listen(options: { host: string; port: number; backlog: number }): Handle;
+  listenerAddress(listener: Handle): { host: string; port: number };
+  /** Requests that wait are refused by the kernel. Reports nothing. */
+  closeListener(listener: Handle): void;
+  /** Answers with `connected`, or with `closed` and a failure. */
+  connect(request: ConnectRequest): Handle;
+  /** Answers with `accepted`, or with `closed` and a failure. Throws, having refused, when there are no resources. */
+  accept(request: Handle, memory: ConnectionMemory): void;
+  reject(request: Handle, reason: number): void;
+  /** Sends the close frame behind everything submitted. */
+  sendClose(connection: Handle): void;
+  /** Both sides have closed: ends the connection when the peer has our close. Answers with `closed`. */
+  finish(connection: Handle): void;
+  /** Tells the peer the reason (at most 1,024 bytes of it), and ends the connection when that is delivered. */
+  abort(connection: Handle, reason: string): void;
+  /** Ends the connection, or the attempt, now. Answers with `closed`. */
+  destroy(connection: Handle): void;
+  describe(connection: Handle): ConnectionDescription;
+  /** Each failure is answered once. */
+  takeFailure(handle: Handle): NativeFailure | undefined;
+  /** Takes the submissions and posts them. */
+  flush(): void;
+  /** Ends everything at once, without a farewell. No event follows. */
+  close(): void;
+}
+
+export interface NativePort {
+  readonly number: number;
+  readonly state: string;
+  readonly linkLayer: string;
+  readonly activeMtuBytes: number;
+}
+
+export interface NativeDevice {
+  readonly name: string;
+  readonly transport: string;
+  readonly firmware: string;
+  readonly ports: readonly NativePort[];
+  readonly maxQueuePairs: number;
+  readonly maxWorkRequests: number;
+  readonly maxPieces: number;
+  readonly maxCompletionEntries: number;
+  readonly maxMemoryRegions: number;
+  readonly maxSharedReceiveQueues: number;
+  readonly maxReadsAsResponder: number;
+  readonly maxReadsAsInitiator: number;
+  readonly atomics: string;
+  readonly problem?: NativeFailure;
+}
+
+export interface Addon {
+  /** `dispatch(count)` is called with the number of records in `options.events`; it must not throw. */
+  readonly Engine: new (
+    options: EngineOptions,
+    dispatch: (count: number) => void,
+  ) => NativeEngine;
+  /** Tries every device for real, and gives everything back. Throws when there is nothing to try. */
+  readonly probe: (libraries?: { ibverbs?: string; rdmacm?: string }) => NativeDevice[];
+  /** Bytes from the start of `buffer` to the first page boundary in it. */
+  readonly offsetOfPage: (buffer: ArrayBuffer) => number;
+  readonly layout: {
+    readonly pageBytes: number;
+    readonly headerBytes: number;
+    readonly controlReceiveSlots: number;
+    readonly controlAreaBytes: number;
+    readonly gateWords: number;
+  };
+}

@@ -1,0 +1,10 @@
+/**
+ * verbmq over RDMA verbs: InfiniBand, RoCE and iWARP. Importing it works everywhere; the native addon and the RDMA
+ * libraries are looked for when they are first needed, and `probe()` says what is missing.
+ * @module
+ */
+export type { Polling, RdmaConnectOptions, RdmaTransportOptions, SlotOptions } from './options.js';
+export { type ProbeOptions, probeRdma, type RdmaDetails, type RdmaDevice } from './probe.js';
+export { RdmaConnection } from './rdma-connection.js';
+export { RdmaListener } from './rdma-listener.js';
+export { RdmaTransport } from './rdma-transport.js';

@@ -1,0 +1,74 @@
+import type { ConnectionOptions, ConnectOptions } from '@verbmq/core';
+import { checkInteger } from '@verbmq/core/transport-kit';
+
+/**
+ * How completions are noticed.
+ *
+ * - `event`: the process sleeps until the device wakes it. Least processor time.
+ * - `adaptive`: as `event`, but after a completion it polls for a bounded time before it sleeps, as long as that is
+ *   seen to pay. No processor time while idle. The default.
+ * - `busy`: it polls always while a connection is open. Takes a whole core, for the lowest latency.
+ */
+export type Polling = 'event' | 'adaptive' | 'busy';
+
+/** The memory of each connection; see docs/memory.md. */
+export interface SlotOptions {
+  /** Bytes of a slot, with 16 bytes of header; a multiple of 64. Default 4,096. */
+  readonly slotBytes: number;
+  /** Messages that may arrive before the application takes one. Default 64. */
+  readonly receiveSlots: number;
+  /** Messages that may be on their way out. Default 64. */
+  readonly sendSlots: number;
+}
+
+export interface RdmaTransportOptions extends ConnectionOptions, Partial<SlotOptions> {
+  /** Default `adaptive`. */
+  readonly polling?: Polling;
+  /** How long adaptive polling goes on after the last completion, in microseconds. Default 1,000. */
+  readonly spinMicros?: number;
+  /** Connection requests that may wait in the kernel. Default 128. */
+  readonly backlog?: number;
+  /** Other files in place of libibverbs.so.1 and librdmacm.so.1: for tests with simulated devices. */
+  readonly libraries?: { readonly ibverbs?: string; readonly rdmacm?: string };
+}
+
+export interface RdmaConnectOptions extends ConnectOptions {
+  /** The local IP address to connect from, and with it the device. Default: what the kernel's routes say. */
+  readonly localAddress?: string;
+}
+
+export interface ResolvedRdmaOptions extends SlotOptions {
+  readonly polling: Polling;
+  readonly spinMicros: number;
+  readonly backlog: number;
+  readonly libraries: { readonly ibverbs?: string; readonly rdmacm?: string };
+}
+
+const POLLING: readonly Polling[] = ['event', 'adaptive', 'busy'];
+const MAX_SLOT_BYTES = 1 << 20;
+const MAX_SLOTS = 4096;
+
+/** @throws TypeError or RangeError that names the option. */
+export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaOptions {
+  const {
+    polling = 'adaptive',
+    spinMicros = 1000,
+    backlog = 128,
+    slotBytes = 4096,
+    receiveSlots = 64,
+    sendSlots = 64,
+    libraries = {},
+  } = options;
+  if (!POLLING.includes(polling)) throw new TypeError(`polling must be one of ${POLLING.join(', ')}`);
+  checkInteger('spinMicros', spinMicros, 0, 1_000_000);
+  checkInteger('backlog', backlog, 1, 65_535);
+  checkInteger('slotBytes', slotBytes, 128, MAX_SLOT_BYTES);
+  if (slotBytes % 64 !== 0) throw new RangeError(`slotBytes must be a multiple of 64, not ${slotBytes}`);
+  checkInteger('receiveSlots', receiveSlots, 1, MAX_SLOTS);
+  checkInteger('sendSlots', sendSlots, 4, MAX_SLOTS);
+  return { polling, spinMicros, backlog, slotBytes, receiveSlots, sendSlots, libraries };
+}
+
+export function pollingNumber(polling: Polling): 0 | 1 | 2 {
+  return POLLING.indexOf(polling) as 0 | 1 | 2;
+}

@@ -1,0 +1,62 @@
+import type { ProbeResult } from '@verbmq/core';
+import type { NativeDevice } from './binding.js';
+import { type LoadedAddon, loadAddon } from './load-addon.js';
+import { describeFailure, REMEDIES } from './native-error.js';
+
+/** An RDMA device of this machine, with its limits. */
+export type RdmaDevice = NativeDevice;
+
+export interface RdmaDetails {
+  /** Every device found; those that cannot be used carry a `problem`. */
+  readonly devices: readonly RdmaDevice[];
+}
+
+export interface ProbeOptions {
+  /** Other files in place of libibverbs.so.1 and librdmacm.so.1, for tests. */
+  readonly libraries?: { readonly ibverbs?: string; readonly rdmacm?: string };
+  /** Another addon, or the lack of one, for tests. */
+  readonly loaded?: LoadedAddon;
+}
+
+type Unavailable = Extract<ProbeResult, { available: false }>;
+
+/**
+ * Whether RDMA works here, and if not, exactly why not. Tries for real: each device is opened and given a protection
+ * domain, a completion queue and a registered page, and the connection manager is opened. Gives everything back.
+ * Never throws for a machine without RDMA.
+ *
+ * The codes are `addon-missing`, `library-missing`, `module-missing`, `no-device`, `no-permission`, `memlock`,
+ * `no-resources`, `no-active-port` and `verbs`; docs/rdma-setup.md has a section for each.
+ */
+export function probeRdma(options: ProbeOptions = {}): ProbeResult<RdmaDetails> {
+  const loaded = options.loaded ?? loadAddon();
+  if (loaded.addon === undefined) {
+    return { available: false, code: 'addon-missing', reason: loaded.reason, remedy: loaded.remedy };
+  }
+  let devices: NativeDevice[];
+  try {
+    devices = loaded.addon.probe(options.libraries);
+  } catch (error) {
+    const { reason, message } = describeFailure(error);
+    return unavailable(reason, message);
+  }
+  const usable = devices.filter((device) => device.problem === undefined);
+  if (usable.length === 0) {
+    const [first] = devices;
+    const problem = first?.problem ?? { reason: 'no-device', message: 'this machine has no RDMA device' };
+    return unavailable(
+      problem.reason,
+      first === undefined ? problem.message : `${first.name}: ${problem.message}`,
+    );
+  }
+  if (!usable.some((device) => device.ports.some((port) => port.state.startsWith('active')))) {
+    const names = usable.map((device) => device.name).join(', ');
+    return unavailable('no-active-port', `no port of the RDMA devices (${names}) is active`);
+  }
+  return { available: true, details: { devices } };
+}
+
+function unavailable(code: string, reason: string): Unavailable {
+  const remedy = REMEDIES[code] ?? 'run `ibv_devinfo -v` and look at the kernel log (dmesg) for the device';
+  return { available: false, code, reason, remedy };
+}

@@ -1,0 +1,141 @@
+import {
+  type Addon,
+  EventKind,
+  HANDLE_INDEX_MASK,
+  type Handle,
+  type NativeEngine,
+  RECORD_WORDS,
+  RING_WORDS,
+  Ring,
+  SubmissionKind,
+} from './binding.js';
+import { pollingNumber, type ResolvedRdmaOptions } from './options.js';
+
+/** Something that the engine reports on: a listener, an attempt to connect or to accept, a connection. */
+export interface Endpoint {
+  readonly handle: Handle;
+  /** A message has arrived: the most frequent event by far, so it has a method of its own. */
+  messageArrived(slot: number, bytes: number): void;
+  eventArrived(kind: number, a: number): void;
+}
+
+/** Events of one call from the addon. */
+const EVENT_RECORDS = 512;
+/** Submissions between two flushes; when they are full, one flush goes out early. */
+const SUBMISSION_RECORDS = 1024;
+
+/**
+ * The JavaScript half of the engine. Both halves share arrays: a batch of events comes with one call from the addon,
+ * and what was submitted during it is taken when that call, and the microtasks after it, are done. So a request and
+ * its answer cost one crossing of the boundary. Submissions at other times leave together at the end of the tick.
+ */
+export class RdmaEngine {
+  readonly addon: Addon;
+  readonly options: ResolvedRdmaOptions;
+  readonly native: NativeEngine;
+  readonly #events = new Int32Array(EVENT_RECORDS * RECORD_WORDS);
+  readonly #submissions = new Int32Array(SUBMISSION_RECORDS * RECORD_WORDS);
+  readonly #ring = new Int32Array(RING_WORDS);
+  readonly #endpoints: (Endpoint | undefined)[] = [];
+  #flushScheduled = false;
+  #closed = false;
+
+  /** @throws what the addon throws when there is no RDMA here; see `native-error.ts`. */
+  constructor(addon: Addon, options: ResolvedRdmaOptions) {
+    this.addon = addon;
+    this.options = options;
+    this.native = new addon.Engine(
+      {
+        events: this.#events,
+        submissions: this.#submissions,
+        ring: this.#ring,
+        polling: pollingNumber(options.polling),
+        spinMicros: options.spinMicros,
+        ...options.libraries,
+      },
+      (count) => this.#dispatch(count),
+    );
+  }
+
+  /** From now on, events of this handle go to `endpoint`. */
+  register(endpoint: Endpoint): void {
+    this.#endpoints[endpoint.handle & HANDLE_INDEX_MASK] = endpoint;
+  }
+
+  unregister(endpoint: Endpoint): void {
+    const index = endpoint.handle & HANDLE_INDEX_MASK;
+    if (this.#endpoints[index]?.handle === endpoint.handle) this.#endpoints[index] = undefined;
+  }
+
+  submitSend(handle: Handle, slot: number, bytes: number): void {
+    this.#submit(SubmissionKind.send, handle, slot, bytes);
+  }
+
+  submitRelease(handle: Handle, slot: number): void {
+    this.#submit(SubmissionKind.release, handle, slot, 0);
+  }
+
+  submitPing(handle: Handle): void {
+    this.#submit(SubmissionKind.ping, handle, 0, 0);
+  }
+
+  closeListener(listener: Handle): void {
+    if (!this.#closed) this.native.closeListener(listener);
+  }
+
+  /** Posts what was submitted, now. */
+  flush(): void {
+    if (!this.#closed) this.native.flush();
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.native.close();
+  }
+
+  #submit(kind: number, handle: Handle, a: number, b: number): void {
+    if (this.#closed) return;
+    const submissions = this.#submissions;
+    let count = this.#ring[Ring.count] as number;
+    if (count === SUBMISSION_RECORDS) {
+      this.native.flush();
+      count = 0;
+    }
+    const at = count * RECORD_WORDS;
+    submissions[at] = kind;
+    submissions[at + 1] = handle;
+    submissions[at + 2] = a;
+    submissions[at + 3] = b;
+    this.#ring[Ring.count] = count + 1;
+    if (this.#ring[Ring.delivering] === 0 && !this.#flushScheduled) {
+      this.#flushScheduled = true;
+      process.nextTick(this.#flushTick);
+    }
+  }
+
+  readonly #flushTick = (): void => {
+    this.#flushScheduled = false;
+    this.flush();
+  };
+
+  #dispatch(count: number): void {
+    const events = this.#events;
+    for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {
+      const handle = events[at + 1] as number;
+      const endpoint = this.#endpoints[handle & HANDLE_INDEX_MASK];
+      if (endpoint === undefined || endpoint.handle !== handle) continue;
+      const kind = events[at] as number;
+      const a = events[at + 2] as number;
+      try {
+        if (kind === EventKind.message) endpoint.messageArrived(a, events[at + 3] as number);
+        else endpoint.eventArrived(kind, a);
+      } catch (error) {
+        // The rest of the batch goes on; the fault is reported as Node reports any other.
+        process.nextTick(() => {
+          throw error;
+        });
+      }
+    }
+  }
+}

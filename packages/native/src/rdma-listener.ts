@@ -1,0 +1,175 @@
+import { Listener, VerbmqError } from '@verbmq/core';
+import type { ListenerInit, ResolvedConnectionOptions } from '@verbmq/core/transport-kit';
+import { EventKind, type Handle, RejectReason } from './binding.js';
+import { toVerbmqError } from './native-error.js';
+import { RdmaConnection } from './rdma-connection.js';
+import type { Endpoint, RdmaEngine } from './rdma-engine.js';
+import { Slab } from './slab.js';
+
+export interface RdmaListenerInit extends ListenerInit {
+  readonly engine: RdmaEngine;
+  readonly handle: Handle;
+  readonly options: ResolvedConnectionOptions;
+  /** Told of each connection before the application gets it. */
+  readonly opened: (connection: RdmaConnection) => void;
+}
+
+/** Accepts connections over RDMA. The device of each is the one on which its request came. */
+export class RdmaListener extends Listener implements Endpoint {
+  readonly handle: Handle;
+  readonly #init: RdmaListenerInit;
+  readonly #handshakes = new Set<Handshake>();
+
+  constructor(init: RdmaListenerInit) {
+    super(init);
+    this.handle = init.handle;
+    this.#init = init;
+    init.engine.register(this);
+  }
+
+  /** @internal */
+  messageArrived(): void {}
+
+  /** @internal */
+  eventArrived(kind: number, a: number): void {
+    switch (kind) {
+      case EventKind.incoming:
+        this.#incoming(a);
+        break;
+      case EventKind.refused:
+        this._acceptFailed(
+          a === 2
+            ? new VerbmqError('ERR_VERBMQ_VERSION', 'a peer with another version of the protocol was refused')
+            : new VerbmqError('ERR_VERBMQ_PROTOCOL', 'a request that does not come from verbmq was refused'),
+        );
+        break;
+      case EventKind.closed: {
+        const failure = this.#init.engine.native.takeFailure(this.handle);
+        if (failure !== undefined) this._logger.error({ err: toVerbmqError(failure) }, 'listening has ended');
+        this.#init.engine.unregister(this);
+        void this.close();
+        break;
+      }
+    }
+  }
+
+  #incoming(request: Handle): void {
+    const { engine, options } = this.#init;
+    let slab: Slab;
+    try {
+      slab = new Slab(engine.addon, engine.options, options.maxMessageBytes);
+    } catch (error) {
+      engine.native.reject(request, RejectReason.noResources);
+      this._acceptFailed(toVerbmqError(error));
+      return;
+    }
+    const handshake = new Handshake(request, engine, slab, this.#init, (outcome) => {
+      this.#handshakes.delete(handshake);
+      if (outcome instanceof VerbmqError) {
+        this._acceptFailed(outcome);
+        return;
+      }
+      this.#init.opened(outcome);
+      this._accept(outcome);
+    });
+    this.#handshakes.add(handshake);
+    handshake.start();
+  }
+
+  protected override async _close(): Promise<void> {
+    const { engine } = this.#init;
+    engine.unregister(this);
+    engine.closeListener(this.handle);
+    for (const handshake of this.#handshakes) handshake.cancel();
+  }
+}
+
+/** A request that was answered, until the peer's first frame has come. */
+class Handshake implements Endpoint {
+  readonly handle: Handle;
+  readonly #engine: RdmaEngine;
+  readonly #slab: Slab;
+  readonly #options: ResolvedConnectionOptions;
+  readonly #done: (outcome: RdmaConnection | VerbmqError) => void;
+  #timer: NodeJS.Timeout | undefined;
+  #error: VerbmqError | undefined;
+
+  constructor(
+    handle: Handle,
+    engine: RdmaEngine,
+    slab: Slab,
+    { options }: RdmaListenerInit,
+    done: (outcome: RdmaConnection | VerbmqError) => void,
+  ) {
+    this.handle = handle;
+    this.#engine = engine;
+    this.#slab = slab;
+    this.#options = options;
+    this.#done = done;
+  }
+
+  start(): void {
+    const { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes } = this.#slab;
+    this.#engine.register(this);
+    try {
+      this.#engine.native.accept(this.handle, {
+        slab,
+        slabOffset,
+        gate,
+        slotBytes,
+        dataSlots,
+        sendSlots,
+        maxMessageBytes,
+      });
+    } catch (error) {
+      this.#engine.unregister(this);
+      this.#done(toVerbmqError(error));
+      return;
+    }
+    const { handshakeTimeoutMs } = this.#options;
+    this.#timer = setTimeout(() => {
+      this.#end(
+        new VerbmqError(
+          'ERR_VERBMQ_HANDSHAKE_TIMEOUT',
+          `a peer did not finish its handshake within ${handshakeTimeoutMs} ms`,
+        ),
+      );
+    }, handshakeTimeoutMs);
+    this.#timer.unref();
+  }
+
+  cancel(): void {
+    this.#end(new VerbmqError('ERR_VERBMQ_CLOSED', 'the listener was closed during a handshake'));
+  }
+
+  messageArrived(): void {
+    // No message comes before `accepted`, which puts the connection in this object's place.
+  }
+
+  eventArrived(kind: number, a: number): void {
+    clearTimeout(this.#timer);
+    if (kind === EventKind.accepted) {
+      const connection = new RdmaConnection({
+        engine: this.#engine,
+        handle: this.handle,
+        slab: this.#slab,
+        direction: 'in',
+        options: this.#options,
+        description: this.#engine.native.describe(this.handle),
+      });
+      this.#engine.register(connection);
+      this.#done(connection);
+      return;
+    }
+    this.#engine.unregister(this);
+    const failure = a === 1 ? this.#engine.native.takeFailure(this.handle) : undefined;
+    const lost = { reason: 'lost', message: 'the peer went away during the handshake' };
+    this.#done(this.#error ?? toVerbmqError(failure ?? lost));
+  }
+
+  #end(error: VerbmqError): void {
+    clearTimeout(this.#timer);
+    this.#error = error;
+    this.#engine.native.destroy(this.handle);
+  }
+}

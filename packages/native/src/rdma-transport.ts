@@ -1,0 +1,137 @@
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import {
+  type Connection,
+  formatAddress,
+  isPathAddress,
+  type Listener,
+  type ListenOptions,
+  type ProbeResult,
+  type ResolvedAddress,
+  Transport,
+  VerbmqError,
+} from '@verbmq/core';
+import type { ConnectAttempt, ListenRequest } from '@verbmq/core/transport-kit';
+import { connectOnce } from './connect-attempt.js';
+import { loadAddon } from './load-addon.js';
+import { toConnectError, toListenError, toVerbmqError } from './native-error.js';
+import { type RdmaConnectOptions, type RdmaTransportOptions, resolveRdmaOptions } from './options.js';
+import { probeRdma, type RdmaDetails } from './probe.js';
+import { RdmaEngine } from './rdma-engine.js';
+import { RdmaListener } from './rdma-listener.js';
+
+const DEFAULT_RESOLVE_TIMEOUT_MS = 10_000;
+
+/**
+ * Messages over RDMA verbs, on InfiniBand, RoCE and iWARP alike. Connections are made by rdma_cm, which takes IP
+ * addresses. Import and construction work on every machine; `probe()` says whether RDMA does, and why not.
+ */
+export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, RdmaDetails> {
+  override readonly kind = 'rdma';
+  override readonly schemes = ['rdma'] as const;
+  readonly #rdmaOptions;
+  #engine: RdmaEngine | undefined;
+
+  constructor(options: RdmaTransportOptions = {}) {
+    super(options);
+    this.#rdmaOptions = resolveRdmaOptions(options);
+  }
+
+  override async probe(): Promise<ProbeResult<RdmaDetails>> {
+    return probeRdma({ libraries: this.#rdmaOptions.libraries });
+  }
+
+  protected override async _listen(request: ListenRequest<ListenOptions>): Promise<Listener> {
+    const { host, port } = hostOf(request.address);
+    const where = `cannot listen on ${host} port ${port}`;
+    const [address] = await resolveHost(host, (error) => toListenError(error, where));
+    const engine = this.#open();
+    try {
+      const handle = engine.native.listen({
+        host: address as string,
+        port,
+        backlog: this.#rdmaOptions.backlog,
+      });
+      const bound = { host, port: engine.native.listenerAddress(handle).port };
+      return new RdmaListener({
+        kind: this.kind,
+        address: bound,
+        url: formatAddress('rdma', bound),
+        logger: this._options.logger,
+        engine,
+        handle,
+        options: request.connectionOptions,
+        opened: (connection) => this._opened(connection),
+      });
+    } catch (error) {
+      throw toListenError(error, where);
+    }
+  }
+
+  protected override async _connect(attempt: ConnectAttempt<RdmaConnectOptions>): Promise<Connection> {
+    const { host, port } = hostOf(attempt.address);
+    const hosts = await resolveHost(host, (error) =>
+      toConnectError(error, `cannot connect to ${host} port ${port}`),
+    );
+    const engine = this.#open();
+    let failure: unknown;
+    for (const each of hosts) {
+      attempt.signal.throwIfAborted();
+      try {
+        return await connectOnce({
+          engine,
+          host: each,
+          port,
+          localHost: attempt.options.localAddress,
+          timeoutMs: attempt.options.timeoutMs ?? DEFAULT_RESOLVE_TIMEOUT_MS,
+          options: attempt.connectionOptions,
+          signal: attempt.signal,
+          opened: (connection) => this._opened(connection),
+        });
+      } catch (error) {
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  protected override async _close(): Promise<void> {
+    this.#engine?.close();
+    this.#engine = undefined;
+  }
+
+  #open(): RdmaEngine {
+    if (this.#engine !== undefined) return this.#engine;
+    const loaded = loadAddon();
+    if (loaded.addon === undefined) {
+      throw new VerbmqError('ERR_VERBMQ_UNAVAILABLE', `${loaded.reason}; ${loaded.remedy}`, {
+        reason: 'addon-missing',
+      });
+    }
+    try {
+      this.#engine = new RdmaEngine(loaded.addon, this.#rdmaOptions);
+    } catch (error) {
+      throw toVerbmqError(error, 'RDMA cannot be used here');
+    }
+    return this.#engine;
+  }
+}
+
+function hostOf(address: ResolvedAddress): { host: string; port: number } {
+  if (!isPathAddress(address)) return address;
+  throw new VerbmqError(
+    'ERR_VERBMQ_INVALID_ADDRESS',
+    'RDMA connections are made to {host, port}, not to a path',
+  );
+}
+
+/** The IP addresses of a host, in the resolver's order. */
+async function resolveHost(host: string, failed: (error: unknown) => VerbmqError): Promise<string[]> {
+  if (isIP(host.replace(/%.*$/, '')) !== 0) return [host];
+  try {
+    return (await lookup(host, { all: true })).map(({ address }) => address);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    throw failed({ reason: 'unreachable', message: `the host name cannot be resolved: ${message}` });
+  }
+}
