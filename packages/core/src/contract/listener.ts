@@ -68,18 +68,24 @@ export abstract class Listener implements AsyncDisposable {
   [Symbol.asyncIterator](): AsyncIterableIterator<Connection, undefined> {
     this.#assertFree();
     this.#iterating = true;
+    let done = false;
+    const detach = (): void => {
+      if (!done) this.#iterating = false;
+      done = true;
+    };
     const end = (): IteratorResult<Connection, undefined> => ({ done: true, value: undefined });
     const iterator: AsyncIterableIterator<Connection, undefined> = {
       next: async () => {
-        const connection = this.#waiting.shift();
+        const connection = done ? undefined : this.#waiting.shift();
         if (connection !== undefined) return { done: false, value: connection };
-        if (this.#closing !== undefined || !this.#iterating) return end();
+        if (this.#closing !== undefined) detach();
+        if (done) return end();
         return new Promise((resolve) => {
           this.#takers.push(resolve);
         });
       },
       return: async () => {
-        this.#iterating = false;
+        detach();
         for (const taker of this.#takers.splice(0)) taker(end());
         return end();
       },
