@@ -1,0 +1,108 @@
+import { expect, test } from 'vitest';
+import { testNeeding } from '../../support/conformance-test.js';
+import { failure, settled } from '../../support/expectations.js';
+import { numbered, numberOf, take, takeAll } from '../../support/messages.js';
+import { abortAfterTest, connectPair, transportForTest } from '../../support/pair.js';
+import { PeerProcess } from '../../support/peer-process.js';
+import { type SetUp, stretched } from '../../support/set-up.js';
+import { connectToPeer } from './crash.js';
+
+const IMPATIENT = { heartbeatIntervalMs: stretched(100), peerTimeoutMs: stretched(400) };
+const PATIENT = { heartbeatIntervalMs: stretched(100), peerTimeoutMs: stretched(8000) };
+
+export function silence(setUp: SetUp): void {
+  const testSilence = testNeeding('processes', setUp);
+
+  testSilence('a peer that hangs is found by heartbeats, and everything pending fails', async () => {
+    const { peer, connection } = await connectToPeer(setUp, { echoes: true }, IMPATIENT);
+    await connection.send(numbered(1));
+    expect(numberOf((await take(connection, 1))[0]!)).toBe(1);
+    peer.kill('SIGSTOP');
+    const receiving = settled(takeAll(connection));
+    const { graceful, initiator, error } = await connection.closed;
+    expect({ graceful, initiator }).toEqual({ graceful: false, initiator: 'remote' });
+    expect(error).toMatchObject({ code: 'ERR_VERBMQ_PEER_TIMEOUT', retryable: true });
+    expect(await receiving).toBe('ERR_VERBMQ_PEER_TIMEOUT');
+  });
+
+  testSilence('a peer that hangs is found while sends wait for it', async () => {
+    const { peer, connection } = await connectToPeer(setUp, { reads: true }, IMPATIENT);
+    peer.kill('SIGSTOP');
+    const length = Math.min(connection.maxMessageBytes, 10_000);
+    const sends = [];
+    for (let n = 0; connection.stats().sendsWaiting < 50; n++) {
+      sends.push(settled(connection.send(numbered(n, length))));
+    }
+    const { error } = await connection.closed;
+    expect(error?.code).toBe('ERR_VERBMQ_PEER_TIMEOUT');
+    expect(await Promise.all(sends)).toContain('ERR_VERBMQ_PEER_TIMEOUT');
+  });
+
+  testSilence('an idle peer is kept while one that hangs is given up', async () => {
+    const idle = await connectToPeer(setUp, { echoes: true }, IMPATIENT);
+    for (let round = 0; round < 2; round++) {
+      const hanging = await connectToPeer(setUp, {}, IMPATIENT);
+      hanging.peer.kill('SIGSTOP');
+      expect((await hanging.connection.closed).error?.code).toBe('ERR_VERBMQ_PEER_TIMEOUT');
+      expect(idle.connection.state).toBe('open');
+    }
+    await idle.connection.send(numbered(3));
+    expect(numberOf((await take(idle.connection, 1))[0]!)).toBe(3);
+  });
+
+  testSilence('a busy peer is not taken for dead within its timeout', async () => {
+    const { connection } = await connectToPeer(setUp, { blocksMs: 1500 }, PATIENT);
+    await connection.send(numbered(6));
+    expect(numberOf((await take(connection, 1))[0]!)).toBe(6);
+    expect(connection.state).toBe('open');
+  });
+
+  testSilence('a peer that hangs before it answers a connect is given up in time', async () => {
+    const peer = new PeerProcess(setUp, { role: 'listen' });
+    const url = await peer.url();
+    peer.kill('SIGSTOP');
+    const transport = transportForTest(setUp);
+    await failure(transport.connect(url, { timeoutMs: 500 }), 'ERR_VERBMQ_CONNECT_TIMEOUT');
+    const controller = new AbortController();
+    const connecting = transport.connect(url, { signal: controller.signal });
+    setImmediate(() => controller.abort());
+    await failure(connecting, 'ERR_VERBMQ_CANCELLED');
+    expect(transport.stats().connections).toBe(0);
+  });
+
+  testSilence('a connect that was given up does not reach the application of the peer', async () => {
+    const peer = new PeerProcess(setUp, { role: 'listen', echoes: true });
+    const url = await peer.url();
+    peer.kill('SIGSTOP');
+    const transport = transportForTest(setUp);
+    await failure(transport.connect(url, { timeoutMs: 300 }), 'ERR_VERBMQ_CONNECT_TIMEOUT');
+    peer.kill('SIGCONT');
+    const connection = abortAfterTest(await transport.connect(url));
+    await connection.send(numbered(2));
+    expect(numberOf((await take(connection, 1))[0]!)).toBe(2);
+  });
+
+  test('a process that was itself busy for longer than the timeout does not take its peer for dead', async () => {
+    const { client, server } = await connectPair(setUp, {
+      both: { heartbeatIntervalMs: 50, peerTimeoutMs: 200 },
+    });
+    const sleeper = new Int32Array(new SharedArrayBuffer(4));
+    for (let round = 0; round < 3; round++) {
+      Atomics.wait(sleeper, 0, 0, 500);
+      await client.send(numbered(round));
+      expect(numberOf((await take(server, 1))[0]!)).toBe(round);
+    }
+    expect([client.state, server.state]).toEqual(['open', 'open']);
+  });
+
+  test('heartbeats can be turned off', async () => {
+    const { client, server } = await connectPair(setUp, {
+      both: { heartbeatIntervalMs: 0, peerTimeoutMs: 1 },
+    });
+    await client.send(numbered(1));
+    expect(numberOf((await take(server, 1))[0]!)).toBe(1);
+    const other = await connectPair(setUp, { both: { heartbeatIntervalMs: 5 } });
+    await new Promise((resolve) => setTimeout(resolve, 20)); // some ticks of what would be its timer
+    expect([client.state, other.client.state]).toEqual(['open', 'open']);
+  });
+}

@@ -1,0 +1,71 @@
+import type { Connection } from '@verbmq/core';
+import { expect } from 'vitest';
+
+/** `length` bytes that differ from place to place and from seed to seed, so that a shifted or mixed-up piece shows. */
+export function pattern(length: number, seed = 0): Uint8Array {
+  const bytes = new Uint8Array(length);
+  let state = (seed * 2654435761 + length) >>> 0 || 1;
+  for (let i = 0; i < length; i++) {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    bytes[i] = state;
+  }
+  return bytes;
+}
+
+export function sameBytes(actual: Uint8Array, expected: Uint8Array): boolean {
+  return Buffer.from(actual.buffer, actual.byteOffset, actual.byteLength).equals(
+    Buffer.from(expected.buffer, expected.byteOffset, expected.byteLength),
+  );
+}
+
+/** A failure that does not print megabytes. */
+export function expectBytes(actual: Uint8Array, expected: Uint8Array): void {
+  expect(actual.byteLength).toBe(expected.byteLength);
+  expect(sameBytes(actual, expected), `${expected.byteLength} bytes arrive unchanged`).toBe(true);
+}
+
+/** A message of 4 bytes that says `n`. */
+export function numbered(n: number, length = 4): Uint8Array {
+  const bytes = new Uint8Array(length);
+  new DataView(bytes.buffer).setUint32(0, n);
+  return bytes;
+}
+
+export function numberOf(bytes: Uint8Array): number {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(0);
+}
+
+/** Takes `count` messages by iteration, and copies them. */
+export async function take(connection: Connection, count: number): Promise<Uint8Array[]> {
+  const taken: Uint8Array[] = [];
+  if (count === 0) return taken;
+  for await (const message of connection) {
+    taken.push(new Uint8Array(message.data));
+    if (taken.length === count) break;
+  }
+  if (taken.length < count)
+    throw new Error(`the connection ended after ${taken.length} of ${count} messages`);
+  return taken;
+}
+
+/** Takes all messages until the connection ends, and copies them. */
+export async function takeAll(connection: Connection): Promise<Uint8Array[]> {
+  const taken: Uint8Array[] = [];
+  for await (const message of connection) taken.push(new Uint8Array(message.data));
+  return taken;
+}
+
+/**
+ * Sends to a peer that does not read until there is no more room and nothing is on its way out: from then on only the
+ * peer's reading can make room. Answers with the number of messages sent.
+ */
+export async function fill(connection: Connection, message: (n: number) => Uint8Array): Promise<number> {
+  let sent = 0;
+  for (;;) {
+    while (connection.trySend(message(sent))) sent++;
+    if (connection.stats().bytesBuffered === 0) return sent;
+    await connection.drain();
+  }
+}

@@ -1,0 +1,14 @@
+/**
+ * The next uncaught exception of this process, which is then nobody else's: the test runner's own listeners are put
+ * aside until it has come.
+ */
+export function uncaughtException(): Promise<unknown> {
+  const others = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException');
+  return new Promise((resolve) => {
+    process.once('uncaughtException', (error) => {
+      for (const listener of others) process.on('uncaughtException', listener);
+      resolve(error);
+    });
+  });
+}

@@ -1,0 +1,73 @@
+import { defineConfig } from 'vitest/config';
+
+/** In the guest under software emulation everything takes some fifteen times as long. */
+const slowness = process.env.VERBMQ_GUEST === undefined ? 1 : 15;
+
+const times = { testTimeout: 20_000 * slowness, hookTimeout: 20_000 * slowness };
+const guestTests = '**/*.guest.test.ts';
+const left = ['**/node_modules/**', '**/dist/**'];
+
+/**
+ * | project | what | where |
+ * |---|---|---|
+ * | `unit` | each package by itself | the machine |
+ * | `conformance` | the contract on memory, TCP, TLS, Unix sockets | the machine |
+ * | `native` | the addon, without a device | the machine |
+ * | `guest` | all that needs an RDMA device | the guest, or a machine that has one |
+ * | `vm` | boots guests | the machine |
+ *
+ * Tests are TypeScript and run as they are; the packages that they import are the built ones (`dist/`).
+ */
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          ...times,
+          name: 'unit',
+          include: ['packages/*/test/**/*.test.ts', 'test/{scripts,unit,codec,rpc}/**/*.test.ts'],
+          exclude: [...left, guestTests, 'packages/native/**'],
+        },
+      },
+      {
+        test: {
+          ...times,
+          name: 'conformance',
+          include: ['test/conformance/**/*.test.ts'],
+          exclude: [...left, guestTests],
+          pool: 'forks',
+        },
+      },
+      {
+        test: {
+          ...times,
+          name: 'native',
+          include: ['packages/native/test/**/*.test.ts'],
+          exclude: [...left, guestTests],
+          pool: 'forks',
+        },
+      },
+      {
+        test: {
+          ...times,
+          name: 'guest',
+          include: [guestTests],
+          exclude: left,
+          pool: 'forks',
+          fileParallelism: false,
+        },
+      },
+      {
+        test: {
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
+          name: 'vm',
+          include: ['test/vm/**/*.test.ts'],
+          exclude: [...left, guestTests],
+          pool: 'forks',
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
