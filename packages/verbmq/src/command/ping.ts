@@ -1,0 +1,79 @@
+import { performance } from 'node:perf_hooks';
+import { connect } from '../transports.js';
+
+export interface PingOptions {
+  /** Length of each message in bytes. */
+  readonly bytes: number;
+  /** How long to measure, after a tenth of it to warm up. */
+  readonly seconds: number;
+  readonly json: boolean;
+}
+
+/** Samples that are kept at most; a run ends when it has so many. */
+const MAX_SAMPLES = 5_000_000;
+
+/** Measures round trips, one at a time, to a service that echoes. */
+export async function ping(url: string, { bytes, seconds, json }: PingOptions): Promise<number> {
+  const connection = await connect(url);
+  const payload = new Uint8Array(bytes);
+  const samples: number[] = [];
+  const start = performance.now();
+  const measureFrom = start + seconds * 100;
+  const end = measureFrom + seconds * 1000;
+  let sentAt = start;
+
+  const finished = new Promise<void>((resolve, reject) => {
+    const next = (): void => {
+      sentAt = performance.now();
+      connection.send(payload).catch(reject);
+    };
+    connection.onMessage((message) => {
+      const now = performance.now();
+      if (message.byteLength !== bytes) {
+        reject(
+          new Error(
+            `the answer has ${message.byteLength} bytes instead of ${bytes}: is this an echo service?`,
+          ),
+        );
+        return;
+      }
+      if (now >= measureFrom) samples.push(now - sentAt);
+      if (now < end && samples.length < MAX_SAMPLES) next();
+      else resolve();
+    });
+    void connection.closed.then(({ error }) => reject(error ?? new Error('the peer closed the connection')));
+    next();
+  });
+  try {
+    await finished;
+  } finally {
+    await connection.close();
+  }
+  report(url, bytes, samples, json);
+  return 0;
+}
+
+function report(url: string, bytes: number, samples: number[], json: boolean): void {
+  const sorted = Float64Array.from(samples).sort();
+  const microseconds = (quantile: number): number => {
+    const sample = sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? Number.NaN;
+    return Math.round(sample * 10_000) / 10;
+  };
+  const result = {
+    url,
+    bytes,
+    roundTrips: sorted.length,
+    p50Micros: microseconds(0.5),
+    p99Micros: microseconds(0.99),
+    p999Micros: microseconds(0.999),
+    maxMicros: microseconds(1),
+  };
+  if (json) {
+    process.stdout.write(`${JSON.stringify(result)}\n`);
+    return;
+  }
+  process.stdout.write(
+    `${url}: ${result.roundTrips} round trips of ${bytes} B: p50 ${result.p50Micros} µs, p99 ${result.p99Micros} µs, ` +
+      `p99.9 ${result.p999Micros} µs, max ${result.maxMicros} µs\n`,
+  );
+}

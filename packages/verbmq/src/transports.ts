@@ -1,0 +1,74 @@
+import {
+  type Address,
+  type Connection,
+  type ConnectionOptions,
+  type ConnectOptions,
+  type Listener,
+  type ListenOptions,
+  parseAddress,
+  type Scheme,
+  type Transport,
+  VerbmqError,
+} from '@verbmq/core';
+import { RdmaTransport } from '@verbmq/native';
+import { TcpTransport } from '@verbmq/tcp-fallback';
+
+/** The transports by the URL schemes that name them. */
+const MAKERS: Readonly<Partial<Record<Scheme, (options?: ConnectionOptions) => Transport>>> = {
+  tcp: (options) => new TcpTransport(options),
+  tls: (options) => new TcpTransport(options),
+  unix: (options) => new TcpTransport(options),
+  rdma: (options) => new RdmaTransport(options),
+};
+
+/**
+ * The transport that an address asks for: by its scheme, or TCP where it has none.
+ * @param address a URL such as `rdma://10.0.0.1:7000`, an endpoint, or a bare scheme such as `'rdma'`.
+ * @throws VerbmqError `ERR_VERBMQ_INVALID_ADDRESS` when nothing here takes such an address.
+ */
+export function createTransport(address: Address, options?: ConnectionOptions): Transport {
+  const scheme = schemeOf(address);
+  const make = MAKERS[scheme];
+  if (make === undefined) {
+    const known = Object.keys(MAKERS).map((name) => `${name}://`);
+    throw new VerbmqError(
+      'ERR_VERBMQ_INVALID_ADDRESS',
+      `no transport here takes ${scheme}:// addresses; use one of ${known.join(', ')}`,
+    );
+  }
+  return make(options);
+}
+
+/**
+ * Listens on `address` with the transport that it names. The transport lives as long as the listener and the
+ * connections that it accepted.
+ */
+export async function listen(address: Address, options?: ListenOptions): Promise<Listener> {
+  const transport = createTransport(address, options);
+  const listener = await transport
+    .listen(address, options)
+    .catch((error: unknown) => closeAndThrow(transport, error));
+  void listener.closed.then(() => transport.close());
+  return listener;
+}
+
+/** Connects to `address` with the transport that it names. The transport lives as long as the connection. */
+export async function connect(address: Address, options?: ConnectOptions): Promise<Connection> {
+  const transport = createTransport(address, options);
+  const connection = await transport
+    .connect(address, options)
+    .catch((error: unknown) => closeAndThrow(transport, error));
+  void connection.closed.then(() => transport.close());
+  return connection;
+}
+
+function schemeOf(address: Address): Scheme {
+  if (typeof address === 'string' && address in MAKERS) return address as Scheme;
+  const resolved = parseAddress(address);
+  return resolved.scheme ?? ('path' in resolved ? 'unix' : 'tcp');
+}
+
+async function closeAndThrow(transport: Transport, error: unknown): Promise<never> {
+  await transport.close();
+  throw error;
+}
