@@ -1,10 +1,11 @@
 // Builds the addon where that is possible. RDMA is optional, so a machine without a compiler or without the headers
 // still installs the package; the reason is written down for probe() to tell.
 //
-//   node scripts/install.mjs [--required] [--sanitize]
+//   node scripts/install.mjs [--required] [--sanitize] [--output DIRECTORY]
 //
 // --required   exit with 1 when the addon could not be built
-// --sanitize   build with AddressSanitizer and UndefinedBehaviorSanitizer into build-asan/ instead of build/
+// --sanitize   build with AddressSanitizer and UndefinedBehaviorSanitizer, into build-asan/
+// --output     build into this directory of the package instead of build/
 //
 // Nothing is done when the sources are those of the last build. N-API is stable, so one build serves every Node.js.
 import { spawnSync } from 'node:child_process';
@@ -25,7 +26,12 @@ import { fileURLToPath } from 'node:url';
 const packageDirectory = dirname(dirname(fileURLToPath(import.meta.url)));
 const sanitize = process.argv.includes('--sanitize');
 const required = process.argv.includes('--required');
-const outputDirectory = join(packageDirectory, sanitize ? 'build-asan' : 'build');
+const output = process.argv.includes('--output')
+  ? (process.argv[process.argv.indexOf('--output') + 1] ?? 'build')
+  : sanitize
+    ? 'build-asan'
+    : 'build';
+const outputDirectory = join(packageDirectory, output);
 const recordFile = join(outputDirectory, 'verbmq-build.json');
 const require = createRequire(import.meta.url);
 
@@ -38,7 +44,7 @@ function main() {
   const obstacle = findObstacle();
   if (obstacle !== undefined) return giveUp(stamp, obstacle);
 
-  const directory = sanitize ? prepareSanitizedDirectory() : packageDirectory;
+  const directory = output === 'build' ? packageDirectory : prepareDirectory();
   const gyp = require.resolve('node-gyp/bin/node-gyp.js');
   const headers = nodeHeaders();
   const common = ['--directory', directory, ...(headers === undefined ? [] : ['--nodedir', headers])];
@@ -89,8 +95,8 @@ function nodeHeaders() {
   return existsSync(join(prefix, 'include', 'node', 'node_api.h')) ? prefix : undefined;
 }
 
-/** node-gyp always builds beside the binding.gyp: a directory that looks like the package keeps both builds. */
-function prepareSanitizedDirectory() {
+/** node-gyp always builds beside the binding.gyp: a directory that looks like the package keeps builds apart. */
+function prepareDirectory() {
   for (const name of ['binding.gyp', 'cpp']) {
     const link = join(outputDirectory, name);
     rmSync(link, { force: true });

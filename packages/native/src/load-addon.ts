@@ -27,7 +27,7 @@ export function loadAddon(): LoadedAddon {
 /** @param outputDirectory as `scripts/install.mjs` leaves it, relative to the package. */
 export function load(outputDirectory: string): LoadedAddon {
   const directory = join(packageDirectory, outputDirectory);
-  const binary = outputDirectory === 'build-asan' ? join('build', 'Release') : 'Release';
+  const binary = outputDirectory === 'build' ? 'Release' : join('build', 'Release');
   try {
     const require = createRequire(import.meta.url);
     return { addon: require(join(directory, binary, 'verbmq_native.node')) as Addon };
