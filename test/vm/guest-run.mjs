@@ -40,6 +40,14 @@ export class GuestRun {
   machine;
   /** @type {QemuMonitor | undefined} */
   monitor;
+  hasStarted = false;
+  /** Called a while after the command in the other guest has failed. */
+  onPeerFailure = () => {};
+  #reportStart = () => {};
+  /** Resolves when the command has started. @type {Promise<void>} */
+  started = new Promise((resolve) => {
+    this.#reportStart = resolve;
+  });
   #settings;
   #endMark = `\0${randomBytes(16).toString('hex')}\0`;
   #directory;
@@ -47,11 +55,11 @@ export class GuestRun {
   #fail = () => {};
   /** @type {NodeJS.Timeout | undefined} */
   #watchdog;
-  #ready = false;
 
   /** @param {GuestRunSettings} settings */
   constructor(settings) {
     this.#settings = settings;
+    this.role = settings.role;
     // A shell's word cannot hold a zero byte, printf's format can.
     const printable = this.#endMark.replaceAll('\0', '\\000');
     this.#directory = createRunDirectory(settings.options, settings.role, printable);
@@ -124,19 +132,12 @@ export class GuestRun {
 
   /** Sends a signal to the command's process group. @param {'INT' | 'TERM'} signal */
   signal(signal) {
-    if (this.#ready) {
-      this.#port('control')?.write(`${signal}\n`);
-    }
+    this.#port('control')?.write(`${signal}\n`);
   }
 
   /** Has the guest list and kill the command's processes; `run` then ends as after any command. */
   stop() {
     this.#port('control')?.write('STOP\n');
-  }
-
-  /** Whether the command has started. */
-  get ready() {
-    return this.#ready;
   }
 
   /** Ends the guest and removes what it used on the machine. Idempotent. */
@@ -178,7 +179,8 @@ export class GuestRun {
         } else if (word === 'process') {
           this.processes.push(text);
         } else {
-          this.#ready = true;
+          this.hasStarted = true;
+          this.#reportStart();
           this.#watch(silenceLimitMs, 'gave no sign of life');
         }
       });
@@ -189,7 +191,7 @@ export class GuestRun {
   async #forward(name, target) {
     const filter = new EndMarkFilter(this.#endMark);
     this.#port(name)?.pipe(filter);
-    filter.pipe(target, { end: false });
+    filter.pipe(target, { end: target !== process.stdout && target !== process.stderr });
     await once(filter, 'end');
   }
 

@@ -19,7 +19,7 @@ async function main() {
   ensurePackages(runPackages, log);
   const image = ensureImage(log);
   const accelerator = await chooseAccelerator(image, log);
-  return await runSession(options, image, accelerator);
+  return await runSession(options, image, accelerator, log);
 }
 
 try {

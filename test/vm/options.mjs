@@ -7,7 +7,7 @@
  * @property {'rxe' | 'siw' | 'none'} driver RDMA driver of the guest.
  * @property {1 | 2} hosts Number of guests.
  * @property {number | undefined} memlockKib Limit of locked memory in KiB; undefined: unlimited.
- * @property {number} timeoutSeconds Time limit of the whole run, from the boot on.
+ * @property {number} timeoutSeconds Time limit of the command; the boot has one of its own.
  * @property {string | undefined} out Directory of the machine that receives the command's files.
  * @property {number} memoryMib Memory of each guest.
  * @property {string[]} environment Names of further variables to hand on, or NAME=VALUE.
@@ -19,7 +19,7 @@ export const usage = `usage: npm run guest -- [options] -- COMMAND [ARGUMENT...]
   --driver rxe|siw|none  RDMA driver: Soft-RoCE (default), Soft-iWARP, or no RDMA device
   --hosts 1|2            guests; with 2, COMMAND runs in both, VERBMQ_GUEST_ROLE says a or b (default 1)
   --memlock KIB          limit of locked memory (default unlimited)
-  --timeout SECONDS      time limit of the run (default 900)
+  --timeout SECONDS      time limit of COMMAND (default 900); booting has one of its own
   --out DIR              where the files that COMMAND leaves in $VERBMQ_GUEST_OUT go
   --memory MIB           memory of each guest (default 4096, with 2 hosts 2048)
   --env NAME[=VALUE]     a further environment variable for COMMAND (repeatable)

@@ -17,10 +17,11 @@ const peerLimitMs = 30_000;
  * @param {import('./options.mjs').GuestOptions} options
  * @param {string} image
  * @param {'kvm' | 'tcg'} accelerator
+ * @param {(text: string) => void} log
  * @returns {Promise<number>} exit status
  * @throws {GuestError}
  */
-export async function runSession(options, image, accelerator) {
+export async function runSession(options, image, accelerator, log) {
   const networks = options.hosts === 2 ? new Networks() : undefined;
   const roles = /** @type {const} */ (['a', 'b']).slice(0, options.hosts);
   /** @type {GuestRun[]} */
@@ -41,28 +42,34 @@ export async function runSession(options, image, accelerator) {
   const failed = new Promise((_, reject) => {
     fail = reject;
   });
-
+  const signals = handleSignals(guests, fail);
+  /** @type {NodeJS.Timeout | undefined} */
+  let limit;
   let timeIsOver = false;
-  const limit = setTimeout(async () => {
-    timeIsOver = true;
-    if (guests.every((guest) => guest.ready)) {
+
+  const run = async () => {
+    await guests[0].boot();
+    await networks?.listening(() => guests[0].machine?.running === true);
+    await guests[1]?.boot();
+    const statuses = guests.map((guest) => statusOf(guest, guests, log));
+    // Both at once: the first guest may fail while the second one boots.
+    await Promise.race([Promise.all(guests.map((guest) => guest.started)), Promise.all(statuses)]);
+    limit = setTimeout(async () => {
+      timeIsOver = true;
       for (const guest of guests) {
         guest.stop();
       }
       await delay(endingLimitMs, undefined, { ref: false });
-    }
-    fail(timeLimitError(options, guests));
-  }, options.timeoutSeconds * 1000);
-  const signals = handleSignals(guests, fail);
+      fail(timeLimitError(options, guests));
+    }, options.timeoutSeconds * 1000);
+    return Math.max(...(await Promise.all(statuses)));
+  };
   try {
-    await guests[0].boot();
-    await networks?.listening(() => guests[0].machine?.running === true);
-    await guests[1]?.boot();
-    const statuses = await Promise.race([failed, Promise.all(guests.map((guest) => runOf(guest, guests)))]);
+    const status = await Promise.race([/** @type {Promise<never>} */ (failed), run()]);
     if (timeIsOver) {
       throw timeLimitError(options, guests);
     }
-    return Math.max(.../** @type {number[]} */ (statuses));
+    return status;
   } finally {
     clearTimeout(limit);
     signals.remove();
@@ -83,28 +90,38 @@ function outputs(prefix) {
 }
 
 /**
- * The run of one of several guests. When its command fails, the others wait in vain for it as a rule: they get a while
- * to find that out by themselves.
- * @param {GuestRun} guest @param {GuestRun[]} guests
+ * The exit status of one of several guests. When its command fails, the other one waits in vain for it as a rule: it
+ * gets a while to find that out by itself, then it is ended, and what it returns no longer counts.
+ * @param {GuestRun} guest @param {GuestRun[]} guests @param {(text: string) => void} log
  */
-async function runOf(guest, guests) {
+async function statusOf(guest, guests, log) {
+  let endedByPeer = false;
+  guest.onPeerFailure = () => {
+    endedByPeer = true;
+    log(
+      `the command in guest ${guest.role} is ended, since the other one failed ${peerLimitMs / 1000} s ago`,
+    );
+    guest.stop();
+  };
   const status = await guest.run();
+  guest.onPeerFailure = () => {};
   if (status !== 0) {
-    const others = guests.filter((other) => other !== guest);
-    setTimeout(() => others.forEach((other) => void other.stop()), peerLimitMs).unref();
+    for (const other of guests.filter((candidate) => candidate !== guest)) {
+      setTimeout(() => other.onPeerFailure(), peerLimitMs).unref();
+    }
   }
-  return status;
+  return endedByPeer ? 0 : status;
 }
 
 /** @param {import('./options.mjs').GuestOptions} options @param {GuestRun[]} guests */
 function timeLimitError(options, guests) {
-  const report = guests.map((guest) => {
-    const processes = guest.processes.map((line) => `  | ${line}`);
-    return processes.length > 0
-      ? `processes at that time:\n${processes.join('\n')}`
-      : `the command ${guest.ready ? 'could not be ended' : 'had not started yet'}\n${guest.machine?.console.summary()}`;
-  });
-  return new GuestError(`the time limit of ${options.timeoutSeconds} s is over\n${report.join('\n')}`, 124);
+  const report = guests.map((guest) =>
+    guest.processes.length > 0
+      ? ['processes at that time:', ...guest.processes.map((line) => `  | ${line}`)].join('\n')
+      : `the guest did not answer\n${guest.machine?.console.summary()}`,
+  );
+  const text = `the command was ended: its time limit of ${options.timeoutSeconds} s is over`;
+  return new GuestError([text, ...report].join('\n'), 124);
 }
 
 /**
@@ -124,7 +141,7 @@ function handleSignals(guests, fail) {
       return;
     }
     firstAt = Date.now();
-    if (!guests.every((guest) => guest.ready)) {
+    if (!guests.every((guest) => guest.hasStarted)) {
       fail(error);
       return;
     }
