@@ -42,7 +42,8 @@ export class PartContext {
     }, aliveEveryMs);
     const result = await runProcess(command, args, {
       cwd: settings.cwd ?? root,
-      env: { ...process.env, ...settings.env },
+      // In CI, colours would be on: they have no place in logs and reports.
+      env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined, ...settings.env },
       timeLimitMs: settings.timeLimitMs,
       log: join(this.directory, `${++this.#logs}-${title.replace(/[^\w.-]+/g, '-')}.log`),
       onLine: (line) => {

@@ -8,12 +8,17 @@ import { GuestError } from '../../test/vm/guest-error.mjs';
 import { missingPackages } from '../../test/vm/packages.mjs';
 import { guestPackages } from '../bootstrap/steps.mjs';
 import { root, tools } from '../lib/paths.mjs';
+import { guestParts } from './guest-parts.mjs';
+import { nodeOfVersion, otherNodes } from './other-node.mjs';
 import { checkPackages } from './package-checks.mjs';
 import { skipped } from './results.mjs';
+import { runVitest } from './vitest-run.mjs';
 
 const minute = 60_000;
 
 /**
+ * @typedef {import('./context.mjs').PartContext} PartContext
+ *
  * @typedef {object} Session what the parts tell each other
  * @property {boolean} requireGuest
  * @property {string | undefined} noGuestBecause why the parts in the guest are skipped
@@ -23,7 +28,7 @@ const minute = 60_000;
  * @property {string} title
  * @property {'all' | 'guest'} [prepares] the parts that cannot run without it
  * @property {boolean} [inGuest]
- * @property {(context: import('./context.mjs').PartContext, session: Session) => Promise<import('./results.mjs').Outcome[]>} run
+ * @property {(context: PartContext, session: Session) => Promise<import('./results.mjs').Outcome[]>} run
  */
 
 /**
@@ -113,4 +118,20 @@ export const parts = [
     title: 'the packages as users get them',
     run: checkPackages,
   },
+  ...['unit', 'conformance', 'native'].map((project) => ({
+    name: project,
+    title: `vitest project ${project} on Node ${process.versions.node}`,
+    run: (/** @type {PartContext} */ context) =>
+      runVitest(context, { name: project, args: ['--project', project] }, 5 * minute),
+  })),
+  ...otherNodes.map((version) => ({
+    name: `node-${version}`,
+    title: `the same on Node ${version}`,
+    run: async (/** @type {PartContext} */ context) => {
+      const node = await nodeOfVersion(context, version);
+      const args = ['unit', 'conformance', 'native'].flatMap((project) => ['--project', project]);
+      return runVitest(context, { name: `node-${version}`, node, args }, 8 * minute);
+    },
+  })),
+  ...guestParts,
 ];

@@ -25,7 +25,7 @@ export default class Recorder {
       type: 'test',
       name: nameOf(test),
       state: result.state,
-      reason: result.state === 'skipped' ? (result.note ?? `marked as skipped in the source`) : undefined,
+      reason: result.state === 'skipped' ? (result.note ?? reasonInTitle(test.name)) : undefined,
       details: describe(result.errors),
     });
   }
@@ -68,8 +68,21 @@ export default class Recorder {
 /** @param {import('vitest/node').TestCase | import('vitest/node').TestSuite} task */
 const nameOf = (task) => `${task.module.relativeModuleId} > ${task.fullName}`;
 
+/** What is skipped when it is declared has no note: its title says why. @param {string} title */
+const reasonInTitle = (title) => /\(skipped: (.*)\)$/.exec(title)?.[1] ?? 'no reason given in the source';
+
 /** @param {readonly any[] | undefined} errors */
 const describe = (errors) =>
   errors
-    ?.map((error) => [error.stack ?? error.message ?? String(error), error.diff].filter(Boolean).join('\n'))
+    ?.map((error) => [messageOf(error), error.diff, ...ownFrames(error)].filter(Boolean).join('\n'))
     .join('\n');
+
+/** @param {any} error */
+const messageOf = (error) =>
+  error?.message === undefined ? String(error) : `${error.name ?? 'Error'}: ${error.message}`;
+
+/** The frames of the stack that are not of the tools. @param {any} error @returns {string[]} */
+const ownFrames = (error) =>
+  String(error?.stack ?? '')
+    .split('\n')
+    .filter((line) => /^\s+at /.test(line) && !/node_modules|node:internal/.test(line));
