@@ -8,12 +8,12 @@ const GROWTH = 4;
  */
 export class Assembly {
   readonly byteLength: number;
-  #bytes: Buffer;
+  #bytes: Uint8Array;
   #filled = 0;
 
   constructor(byteLength: number) {
     this.byteLength = byteLength;
-    this.#bytes = Buffer.allocUnsafeSlow(Math.min(byteLength, FIRST_BYTES));
+    this.#bytes = allocate(Math.min(byteLength, FIRST_BYTES));
   }
 
   get missing(): number {
@@ -30,7 +30,7 @@ export class Assembly {
   }
 
   /** The whole, once it is complete. */
-  get bytes(): Buffer {
+  get bytes(): Uint8Array {
     return this.#bytes;
   }
 
@@ -46,10 +46,14 @@ export class Assembly {
   }
 
   #grow(needed: number): void {
-    const grown = Buffer.allocUnsafeSlow(
-      Math.min(this.byteLength, Math.max(needed, this.#bytes.byteLength * GROWTH)),
-    );
+    const grown = allocate(Math.min(this.byteLength, Math.max(needed, this.#bytes.byteLength * GROWTH)));
     grown.set(this.#bytes.subarray(0, this.#filled), 0);
     this.#bytes = grown;
   }
+}
+
+/** Memory that is not initialised, as a plain `Uint8Array` like every other message. */
+function allocate(bytes: number): Uint8Array {
+  const buffer = Buffer.allocUnsafeSlow(bytes);
+  return new Uint8Array(buffer.buffer, buffer.byteOffset, bytes);
 }

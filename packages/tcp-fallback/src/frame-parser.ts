@@ -4,6 +4,8 @@ import { protocolError } from './protocol-error.js';
 
 /** Where the parser brings frames. What these methods throw ends the parsing. */
 export interface FrameSink {
+  /** A whole DATA frame that lies within the chunk, of which `data` is a view: what comes most often. */
+  message(data: Uint8Array): void;
   /**
    * A frame begins; its type and length are legal in themselves. Whether they are legal now, is judged here,
    * before memory is given to it.
@@ -51,7 +53,17 @@ export class FrameParser {
     const end = chunk.byteLength;
     let at = this.#streamMissing > 0 || this.#collecting !== undefined ? this.#continueFrame(chunk) : 0;
     if (this.#headerBytes > 0 && !this.#stopped) at = this.#continueHeader(chunk, at);
-    while (end - at >= HEADER_BYTES && !this.#stopped) at = this.#parse(chunk, at + HEADER_BYTES, chunk, at);
+    while (end - at >= HEADER_BYTES && !this.#stopped) {
+      const length = lengthAt(chunk, at);
+      const payloadEnd = at + HEADER_BYTES + length;
+      if (payloadEnd <= end && length <= MAX_PAYLOAD_BYTES && isDataAt(chunk, at)) {
+        // Not `subarray`: that of a Buffer takes three times as long, which shows at a million messages a second.
+        this.#sink.message(new Uint8Array(chunk.buffer, chunk.byteOffset + at + HEADER_BYTES, length));
+        at = payloadEnd;
+      } else {
+        at = this.#parse(chunk, at + HEADER_BYTES, chunk, at);
+      }
+    }
     if (at < end && !this.#stopped) {
       this.#header.set(chunk.subarray(at, end), 0);
       this.#headerBytes = end - at;
@@ -60,12 +72,7 @@ export class FrameParser {
 
   /** Reads the header at `h` of `header`, and what there is of its payload at `at` of `chunk`. Answers where it ended. */
   #parse(chunk: Uint8Array, at: number, header: Uint8Array, h: number): number {
-    const length =
-      ((header[h] as number) |
-        ((header[h + 1] as number) << 8) |
-        ((header[h + 2] as number) << 16) |
-        ((header[h + 3] as number) << 24)) >>>
-      0;
+    const length = lengthAt(header, h);
     const type = header[h + 4] as number;
     if (
       ((header[h + 5] as number) | (header[h + 6] as number) | (header[h + 7] as number)) !== 0 ||
@@ -115,6 +122,24 @@ export class FrameParser {
     this.#headerBytes = 0;
     return this.#parse(chunk, end, this.#header, 0);
   }
+}
+
+function lengthAt(header: Uint8Array, at: number): number {
+  return (
+    ((header[at] as number) |
+      ((header[at + 1] as number) << 8) |
+      ((header[at + 2] as number) << 16) |
+      ((header[at + 3] as number) << 24)) >>>
+    0
+  );
+}
+
+/** Whether the second half of the header is that of a DATA frame. */
+function isDataAt(header: Uint8Array, at: number): boolean {
+  return (
+    header[at + 4] === FrameType.DATA &&
+    ((header[at + 5] as number) | (header[at + 6] as number) | (header[at + 7] as number)) === 0
+  );
 }
 
 function badHeader(type: number, length: number, header: Uint8Array): Error {

@@ -49,6 +49,13 @@ export class Inbound implements FrameSink {
     this.#assembly = undefined;
   }
 
+  message(data: Uint8Array): void {
+    const length = data.byteLength;
+    this.#assertMayBegin(length);
+    this.#window.charge(length);
+    this.#deliver(data, length);
+  }
+
   begin(type: number, length: number): void {
     switch (type) {
       case FrameType.DATA:
@@ -76,10 +83,10 @@ export class Inbound implements FrameSink {
   frame(type: number, payload: Uint8Array): void {
     switch (type) {
       case FrameType.DATA:
-        this.#message(payload);
+        this.#deliver(payload, payload.byteLength);
         return;
       case FrameType.DATA_BEGIN:
-        this.#beginMessage(viewOf(payload).getUint32(0, true));
+        this.#beginAssembly(viewOf(payload).getUint32(0, true));
         return;
       case FrameType.WINDOW:
         if (!this.#outbound.grant(viewOf(payload).getUint32(0, true))) {
@@ -120,21 +127,27 @@ export class Inbound implements FrameSink {
     assembly.append(chunk, start, end);
     if (!assembly.complete) return;
     this.#assembly = undefined;
-    this.#message(assembly.bytes);
+    this.#deliver(assembly.bytes, assembly.byteLength);
   }
 
-  #message(data: Uint8Array): void {
-    const charge = data.byteLength + FRAME_CHARGE_BYTES;
+  #deliver(data: Uint8Array, length: number): void {
+    const charge = length + FRAME_CHARGE_BYTES;
     this.#window.hold(charge);
     this.#hooks.message(data, charge);
   }
 
-  #beginMessage(length: number): void {
-    if (this.#assembly !== undefined) throw protocolError('a message began before the last one was complete');
-    if (this.#closed) throw sentAfterClose();
+  #beginAssembly(length: number): void {
+    this.#assertMayBegin(length);
     if (length === 0) throw protocolError('a message of no bytes came in pieces');
-    if (length > this.#maxMessageBytes) throw this.#tooLong(length);
     this.#assembly = new Assembly(length);
+  }
+
+  #assertMayBegin(length: number): void {
+    if (this.#assembly !== undefined) {
+      throw protocolError('a message began before the last one was complete');
+    }
+    if (this.#closed) throw sentAfterClose();
+    if (length > this.#maxMessageBytes) throw this.#tooLong(length);
   }
 
   #tooLong(length: number): VerbmqError {

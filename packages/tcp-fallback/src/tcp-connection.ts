@@ -122,7 +122,7 @@ export class TcpConnection extends Connection {
   /** A kept message is the application's: its window is given back at once. */
   override retainMessage(charge: number, data: Uint8Array): Uint8Array {
     this.releaseMessage(charge);
-    return data.byteLength < data.buffer.byteLength * KEPT_PART ? Buffer.from(data) : data;
+    return data.byteLength < data.buffer.byteLength * KEPT_PART ? new Uint8Array(data) : data;
   }
 
   // ---- the end ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,153 @@
+import { HEADER_BYTES } from './frame.js';
+
+/** The memory of a batch. */
+const BATCH_BYTES = 64 * 1024;
+
+/**
+ * The end of a batch that `fits` leaves free: for control frames, and for the headers of frames whose payload is not
+ * copied. So whatever was copied into a batch before, a few of those always find room.
+ */
+const RESERVED_BYTES = 1024;
+
+/** Batches that are kept for the next write, for all connections of the process together. */
+const MAX_POOLED = 16;
+
+/** Where frames are copied one behind the other. */
+class Batch {
+  readonly bytes = new Uint8Array(BATCH_BYTES);
+  readonly view = new DataView(this.bytes.buffer);
+}
+
+const pool: Batch[] = [];
+
+/** Somebody who waits until his memory has been written from. */
+export interface Waiter {
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
+/** One write: its pieces in order, the batches among them, and who waits for it. */
+export interface Write {
+  readonly pieces: readonly Uint8Array[];
+  readonly bytes: number;
+  readonly batches: readonly Batch[];
+  readonly waiters: readonly Waiter[];
+}
+
+/** The memory of a write's batches is free again. */
+export function recycle(batches: readonly Batch[]): void {
+  for (const batch of batches) if (pool.length < MAX_POOLED) pool.push(batch);
+}
+
+/**
+ * Puts the next write together. Small frames are copied into batches; long payloads are taken where they lie, between
+ * the pieces of the batch. While nothing is to be written it holds no memory.
+ */
+export class WriteBuilder {
+  #batch: Batch | undefined;
+  #used = 0;
+  /** Where the part of the batch begins that is not among the pieces yet. */
+  #start = 0;
+  #pieces: Uint8Array[] = [];
+  #batches: Batch[] = [];
+  #waiters: Waiter[] = [];
+  /** What there is to write, in bytes. */
+  bytes = 0;
+
+  /** Whether a frame with so much payload can be copied into the present batch. */
+  fits(payloadBytes: number): boolean {
+    return this.#used + HEADER_BYTES + payloadBytes <= BATCH_BYTES - RESERVED_BYTES;
+  }
+
+  /** Whether so many bytes find room in the present batch, its reserve included. */
+  hasRoom(bytes: number): boolean {
+    return this.#used + bytes <= BATCH_BYTES;
+  }
+
+  /** Begins another batch; what is in the present one stays part of the write. */
+  nextBatch(): void {
+    this.#cut();
+    if (this.#batch !== undefined) this.#batches.push(this.#batch);
+    this.#batch = undefined;
+    this.#used = 0;
+    this.#start = 0;
+  }
+
+  /** Copies a whole frame, for which there must be room. */
+  frame(type: number, payload: Uint8Array): void {
+    const { bytes, view } = this.#current();
+    const at = this.#used;
+    const length = payload.byteLength;
+    view.setUint32(at, length, true);
+    view.setUint32(at + 4, type, true);
+    if (length > 0) bytes.set(payload, at + HEADER_BYTES);
+    this.#used = at + HEADER_BYTES + length;
+    this.bytes += HEADER_BYTES + length;
+  }
+
+  /** A header; the payload follows by `copy`, `uint32` or `borrow`. */
+  header(type: number, payloadBytes: number): void {
+    this.uint32(payloadBytes);
+    this.uint32(type);
+  }
+
+  uint32(value: number): void {
+    this.#current().view.setUint32(this.#used, value, true);
+    this.#used += 4;
+    this.bytes += 4;
+  }
+
+  copy(bytes: Uint8Array): void {
+    this.#current().bytes.set(bytes, this.#used);
+    this.#used += bytes.byteLength;
+    this.bytes += bytes.byteLength;
+  }
+
+  /** Takes memory where it lies. */
+  borrow(bytes: Uint8Array): void {
+    this.#cut();
+    this.#pieces.push(bytes);
+    this.bytes += bytes.byteLength;
+  }
+
+  /** Somebody is told when the write is done. */
+  wait(waiter: Waiter): void {
+    this.#waiters.push(waiter);
+  }
+
+  /** The write, complete; the builder begins the next one. */
+  take(): Write {
+    this.nextBatch();
+    const write = { pieces: this.#pieces, bytes: this.bytes, batches: this.#batches, waiters: this.#waiters };
+    this.#reset();
+    return write;
+  }
+
+  /** There will be no more writes. Answers who waits. */
+  discard(): readonly Waiter[] {
+    const waiters = this.#waiters;
+    this.#batch = undefined;
+    this.#used = 0;
+    this.#start = 0;
+    this.#reset();
+    return waiters;
+  }
+
+  #reset(): void {
+    this.#pieces = [];
+    this.#batches = [];
+    this.#waiters = [];
+    this.bytes = 0;
+  }
+
+  #current(): Batch {
+    this.#batch ??= pool.pop() ?? new Batch();
+    return this.#batch;
+  }
+
+  #cut(): void {
+    if (this.#batch === undefined || this.#used === this.#start) return;
+    this.#pieces.push(this.#batch.bytes.subarray(this.#start, this.#used));
+    this.#start = this.#used;
+  }
+}
