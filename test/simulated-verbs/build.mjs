@@ -1,0 +1,160 @@
+// Builds the simulated verbs library, its control addon and its self-test with the machine's g++.
+//
+// `node test/simulated-verbs/build.mjs [--asan | --tsan]` is quick when nothing has changed. `build()` is for tests.
+// Only headers of rdma-core and of the running Node are used; nothing is linked against either.
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const here = path.dirname(fileURLToPath(import.meta.url));
+
+const common = [
+  '-std=c++17',
+  '-g',
+  '-O1',
+  '-fPIC',
+  '-Wall',
+  '-Wextra',
+  '-Werror',
+  `-I${here}/include`,
+  `-I${here}/src`,
+];
+const sanitizers = {
+  none: [],
+  asan: ['-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer'],
+  tsan: ['-fsanitize=thread'],
+};
+
+/**
+ * Compiles what has changed and returns the paths of the results.
+ * Two builds at once are safe: results appear by renaming.
+ * @param {{sanitizer?: 'none' | 'asan' | 'tsan'}} [options]
+ * @returns {Promise<{library: string, control: string, selfTest: string}>}
+ */
+export async function build({ sanitizer = 'none' } = {}) {
+  const flags = [...common, ...sanitizers[sanitizer]];
+  const output = path.join(here, 'build', sanitizer);
+  await mkdir(output, { recursive: true });
+  const library = path.join(output, 'libsimulated-verbs.so');
+  const control = path.join(output, 'control.node');
+  const selfTest = path.join(output, 'self-test');
+
+  const sources = await sourcesIn('src');
+  const ofLibrary = sources.filter((name) => name.endsWith('.cc') && !name.endsWith('control_napi.cc'));
+  const headers = [...sources.filter((name) => name.endsWith('.h')), ...(await sourcesIn('include'))];
+  const headerText = await contents(headers);
+  const objects = await inParallel(ofLibrary, (source) => compile(source, flags, headerText, output));
+  await link(
+    library,
+    ['-shared', '-Wl,-z,nodelete', '-Wl,-z,defs', ...objects, '-lpthread', '-ldl'],
+    flags,
+    objects,
+  );
+
+  const napi = await compile(
+    path.join(here, 'src/control_napi.cc'),
+    [...flags, `-I${nodeHeaders()}`],
+    headerText,
+    output,
+  );
+  await link(control, ['-shared', napi, '-ldl'], flags, [napi]);
+
+  const tests = (await sourcesIn('self-test')).filter((name) => name.endsWith('.cc'));
+  const testHeaders = (await sourcesIn('self-test')).filter((name) => name.endsWith('.h'));
+  const testText = headerText + (await contents(testHeaders));
+  const testObjects = await inParallel(tests, (source) => compile(source, flags, testText, output));
+  await link(selfTest, [...testObjects, library, `-Wl,-rpath,${output}`, '-lpthread'], flags, [
+    ...testObjects,
+    library,
+  ]);
+  return { library, control, selfTest };
+}
+
+function nodeHeaders() {
+  const candidates = [
+    path.resolve(process.execPath, '../../include/node'),
+    '/usr/include/node',
+    '/usr/local/include/node',
+  ];
+  const found = candidates.find((folder) => existsSync(path.join(folder, 'node_api.h')));
+  if (!found) throw new Error(`node_api.h is in none of ${candidates.join(', ')}`);
+  return found;
+}
+
+async function sourcesIn(folder) {
+  const names = await readdir(path.join(here, folder));
+  return names.sort().map((name) => path.join(here, folder, name));
+}
+
+async function contents(files) {
+  const texts = await Promise.all(files.map((file) => readFile(file, 'utf8')));
+  return texts.join('\0');
+}
+
+async function compile(source, flags, headerText, output) {
+  const object = path.join(output, `${path.basename(path.dirname(source))}-${path.basename(source)}.o`);
+  const stamp = hash([flags.join(' '), headerText, await readFile(source, 'utf8')]);
+  await unlessStamped(object, stamp, (target) => run('g++', [...flags, '-c', source, '-o', target]));
+  return object;
+}
+
+async function link(target, parts, flags, inputs) {
+  const stamps = await Promise.all(inputs.map((input) => readFile(`${input}.stamp`, 'utf8')));
+  await unlessStamped(target, hash([parts.join(' '), ...stamps]), (unfinished) =>
+    run('g++', [...flags, ...parts, '-o', unfinished]),
+  );
+}
+
+async function unlessStamped(target, stamp, make) {
+  const stampFile = `${target}.stamp`;
+  if (existsSync(target) && existsSync(stampFile) && (await readFile(stampFile, 'utf8')) === stamp) return;
+  const unfinished = `${target}.${process.pid}`;
+  try {
+    await make(unfinished);
+  } catch (error) {
+    throw new Error(error.stderr || error.message);
+  }
+  await rename(unfinished, target);
+  await writeFile(`${stampFile}.${process.pid}`, stamp);
+  await rename(`${stampFile}.${process.pid}`, stampFile);
+}
+
+function hash(parts) {
+  const sum = createHash('sha256');
+  for (const part of parts) sum.update(part).update('\0');
+  return sum.digest('hex');
+}
+
+async function inParallel(items, work) {
+  const results = new Array(items.length);
+  let next = 0;
+  const worker = async () => {
+    while (next < items.length) {
+      const index = next++;
+      results[index] = await work(items[index]);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.max(1, cpus().length) }, worker));
+  return results;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const option = process.argv[2];
+  if (process.argv.length > 3 || (option !== undefined && option !== '--asan' && option !== '--tsan')) {
+    console.error('usage: node test/simulated-verbs/build.mjs [--asan | --tsan]');
+    process.exit(2);
+  }
+  try {
+    const made = await build({ sanitizer: option ? option.slice(2) : 'none' });
+    console.log(made.library);
+  } catch (error) {
+    console.error(error.message);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,64 @@
+// What the device can do and how long things take. A personality is a set of these values.
+#pragma once
+
+#include <cstdint>
+
+namespace simverbs {
+
+// name, default. Units are in the names; -1 means no limit, or never.
+#define SIMVERBS_SETTINGS(setting)                                                                                  \
+  /* limits that ibv_query_device reports */                                                                        \
+  setting(max_qp, 4096)                                                                                             \
+  setting(max_qp_wr, 16384)                                                                                         \
+  setting(max_sge, 32)                                                                                              \
+  setting(max_cq, 4096)                                                                                             \
+  setting(max_cqe, 32767)                                                                                           \
+  setting(max_mr, 65536)                                                                                            \
+  setting(max_pd, 1024)                                                                                             \
+  setting(max_srq, 1024)                                                                                            \
+  setting(max_srq_wr, 32768)                                                                                        \
+  setting(max_rd_atomic, 128)                                                                                       \
+  setting(max_message_bytes, 0x800000)                                                                              \
+  /* limits that nothing reports */                                                                                 \
+  setting(max_inline_bytes, 480)                                                                                    \
+  setting(memlock_bytes, -1)                                                                                        \
+  /* kinds of behaviour, 0 or 1 */                                                                                  \
+  setting(iwarp, 0)                                                                                                 \
+  setting(atomics, 1)                                                                                               \
+  setting(immediates, 1)                                                                                            \
+  setting(memory_windows, 1)                                                                                        \
+  setting(slots_freed_at_poll, 0)                                                                                   \
+  setting(completions_removed_at_destroy, 0)                                                                        \
+  setting(atomic_results_big_endian, 0)                                                                             \
+  setting(fork_protection_unneeded, 1)                                                                              \
+  /* the device found first is another one, without addresses */                                                    \
+  setting(decoy_devices, 0)                                                                                         \
+  /* a misuse that hangs with a real library aborts here with a message, unless this is 1 */                        \
+  setting(hang_on_misuse, 0)                                                                                        \
+  /* times */                                                                                                       \
+  setting(flush_delay_us, 2000)                                                                                     \
+  setting(send_completion_delay_us, 0)                                                                              \
+  setting(receive_completion_delay_us, 0)                                                                           \
+  setting(completion_jitter_us, 0)                                                                                  \
+  setting(jitter_seed, 1)                                                                                           \
+  setting(cq_event_delay_us, 0)                                                                                     \
+  setting(cm_event_delay_us, 0)                                                                                     \
+  setting(packet_us, 0)                                                                                             \
+  setting(read_us, 20)                                                                                              \
+  setting(ack_timeout_us, 67000)                                                                                    \
+  setting(cm_packet_us, 50)                                                                                         \
+  setting(cm_timeout_us, 4000000)                                                                                   \
+  setting(timewait_us, 20000)
+
+struct settings {
+#define SIMVERBS_FIELD(name, value) int64_t name = value;
+  SIMVERBS_SETTINGS(SIMVERBS_FIELD)
+#undef SIMVERBS_FIELD
+
+  /// The field of that name, or nullptr.
+  int64_t* find(const char* name);
+  /// False when there is no such personality.
+  bool take_personality(const char* name);
+};
+
+}  // namespace simverbs

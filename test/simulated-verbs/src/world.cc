@@ -1,0 +1,46 @@
+#include "world.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace simverbs {
+
+world& the_world() {
+  static auto& made = *new world();
+  return made;
+}
+
+void misuse(lock_guard& lock, const char* what) {
+  const bool hang = the_world().set.hang_on_misuse != 0;
+  std::fprintf(stderr, "simulated verbs: %s; a real library would %s\n", what,
+               hang ? "wait for ever, and so does this" : "wait for ever here");
+  if (!hang) std::abort();
+  lock.unlock();
+  for (;;) pause();
+}
+
+bool pin(size_t bytes) {
+  world& w = the_world();
+  int64_t& pinned = w.live["pinned-bytes"];
+  if (w.set.memlock_bytes >= 0 && pinned + static_cast<int64_t>(bytes) > w.set.memlock_bytes) return false;
+  pinned += static_cast<int64_t>(bytes);
+  return true;
+}
+
+void unpin(size_t bytes) { the_world().live["pinned-bytes"] -= static_cast<int64_t>(bytes); }
+
+void raise_async(ibv_context* where, ibv_async_event event) {
+  ++the_world().counts["async-events"];
+  extended(where)->async_events.push(event);
+}
+
+void raise_async_on_device(device* where, ibv_event_type type, int port) {
+  ibv_async_event event{};
+  event.event_type = type;
+  event.element.port_num = port;
+  for (device_context* open : where->contexts) raise_async(&open->context, event);
+}
+
+}  // namespace simverbs

@@ -1,0 +1,181 @@
+import { createRequire } from 'node:module';
+import { onTestFinished } from 'vitest';
+import { build } from '../simulated-verbs/build.mjs';
+
+/** How a simulated device behaves; README.md in test/simulated-verbs tells the differences. */
+export type Personality = 'rxe' | 'siw' | 'mlx';
+
+/** A place where things can be held back until they are released. */
+export type HoldPoint = 'send-completions' | 'receive-completions' | 'cq-events' | 'cm-events' | 'hardware';
+
+/** Verbs objects that the code under test has made and not given back. */
+export type ObjectKind = (typeof OBJECT_KINDS)[number];
+const OBJECT_KINDS = [
+  'context',
+  'pd',
+  'mr',
+  'mw',
+  'cq',
+  'qp',
+  'srq',
+  'comp-channel',
+  'cm-channel',
+  'cm-id',
+  'pinned-bytes',
+] as const;
+
+export type Counter =
+  | 'cq-overruns'
+  | 'rnr-answers'
+  | 'retries'
+  | 'flushed'
+  | 'sends'
+  | 'reads'
+  | 'writes'
+  | 'atomics'
+  | 'cq-events'
+  | 'cm-events'
+  | 'async-events'
+  | 'busy';
+
+/** Events of rdma_cm, with the numbers of rdma_cma.h. */
+export const CmEvent = {
+  addrResolved: 0,
+  addrError: 1,
+  routeResolved: 2,
+  routeError: 3,
+  connectRequest: 4,
+  connectResponse: 5,
+  connectError: 6,
+  unreachable: 7,
+  rejected: 8,
+  established: 9,
+  disconnected: 10,
+  deviceRemoval: 11,
+  addrChange: 14,
+  timewaitExit: 15,
+} as const;
+
+/** Statuses of completions, with the numbers of verbs.h. */
+export const CompletionStatus = {
+  localLength: 1,
+  localProtection: 4,
+  flushed: 5,
+  remoteAccess: 10,
+  remoteOperation: 11,
+  retriesExceeded: 12,
+  receiverNotReady: 13,
+  fatal: 19,
+} as const;
+
+type Call = (library: string, name: string, ...values: (string | number)[]) => number;
+
+/**
+ * The simulated device of this process: one for all transports that open `libraries`. Names that the simulation does
+ * not know throw, so that no fault is forgotten by misspelling.
+ */
+export class SimulatedDevice {
+  /** For the option `libraries` of RdmaTransport and probeRdma. */
+  readonly libraries: { readonly ibverbs: string; readonly rdmacm: string };
+  readonly #call: Call;
+
+  constructor(library: string, control: string) {
+    this.libraries = { ibverbs: library, rdmacm: library };
+    this.#call = (createRequire(import.meta.url)(control) as { call: Call }).call;
+  }
+
+  /** Forgets all faults and settings, and behaves like this kind of device from now on. */
+  reset(personality: Personality): void {
+    this.#do('reset', personality);
+  }
+  set(setting: string, value: number): void {
+    this.#do('set', setting, value);
+  }
+  get(setting: string): number {
+    return this.#do('get', setting);
+  }
+
+  /** Lets `times` calls fail (-1: all from then on) after `skip` that succeed. */
+  failCall(symbol: string, errno: number, { skip = 0, times = 1 } = {}): void {
+    this.#do('fail_call', symbol, skip, times, errno);
+  }
+  calls(symbol: string): number {
+    return this.#do('calls', symbol);
+  }
+
+  hold(point: HoldPoint, queuePair = 0): void {
+    this.#do('hold', point, queuePair);
+  }
+  release(point: HoldPoint, queuePair = 0): void {
+    this.#do('release', point, queuePair);
+  }
+  held(point: HoldPoint): number {
+    return this.#do('held', point);
+  }
+
+  dropCqEvents(count: number): void {
+    this.#do('drop_cq_events', count);
+  }
+  dropCmEvents(type: number, count = 1): void {
+    this.#do('drop_cm_events', type, count);
+  }
+  replaceCmEvent(type: number, other: number, status: number): void {
+    this.#do('replace_cm_event', type, other, status);
+  }
+  /** @returns how many ids were told */
+  raiseCmEvent(type: number, status = 0): number {
+    return this.#do('raise_cm_event', type, status);
+  }
+
+  receiverNotReady(count: number): void {
+    this.#do('receiver_not_ready', count);
+  }
+  /** Lets a send complete with this status, after `skip` that work. */
+  failWork(status: number, skip = 0): void {
+    this.#do('fail_work', skip, status);
+  }
+
+  remove(): void {
+    this.#do('remove_device');
+  }
+  restore(): void {
+    this.#do('restore_device');
+  }
+  setPort(active: boolean): void {
+    this.#do('set_port', active ? 1 : 0);
+  }
+
+  live(kind: ObjectKind): number {
+    return this.#do('live', kind);
+  }
+  /** The kinds of which something is left, with how many. */
+  leftOver(): Partial<Record<ObjectKind, number>> {
+    const entries = OBJECT_KINDS.map((kind) => [kind, this.live(kind)] as const);
+    return Object.fromEntries(entries.filter(([, count]) => count !== 0));
+  }
+  count(what: Counter): number {
+    return this.#do('count', what);
+  }
+
+  #do(name: string, ...values: (string | number)[]): number {
+    return this.#call(this.libraries.ibverbs, name, ...values);
+  }
+}
+
+/**
+ * The simulated device, built when it is not, with sanitizers when the addon has them. Call it at the top of a test
+ * file, before the first transport opens its libraries.
+ */
+export async function simulatedDevice(personality: Personality): Promise<SimulatedDevice> {
+  const sanitizer = process.env.VERBMQ_ADDON === 'asan' ? 'asan' : 'none';
+  const { library, control } = await build({ sanitizer });
+  const device = new SimulatedDevice(library, control);
+  device.reset(personality);
+  return device;
+}
+
+/** Takes the personality for one test, and leaves no fault behind. */
+export function resetForTest(device: SimulatedDevice, personality: Personality): void {
+  device.reset(personality);
+  onTestFinished(() => device.reset(personality));
+}
