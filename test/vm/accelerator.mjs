@@ -8,6 +8,7 @@ import * as os from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Machine } from './machine.mjs';
+import { temporaryDirectory } from './temporary-directory.mjs';
 
 const trialLimitMs = 15_000;
 
@@ -26,7 +27,7 @@ function kvmOpens() {
 
 /** @param {string} image @returns {Promise<boolean>} whether a guest on KVM answers */
 async function trial(image) {
-  const directory = fs.mkdtempSync(join(os.tmpdir(), 'verbmq-guest-'));
+  const directory = temporaryDirectory();
   const settings = { image, directory, memoryMib: 512, kernelWords: ['verbmq.trial'], ports: [] };
   const machine = await Machine.start({ ...settings, accelerator: 'kvm' });
   const stop = new AbortController();
@@ -39,7 +40,6 @@ async function trial(image) {
   } finally {
     stop.abort();
     await machine.kill();
-    fs.rmSync(directory, { recursive: true, force: true });
   }
 }
 

@@ -29,8 +29,8 @@ const collectLimitMs = 60_000;
  * @property {'a' | 'b'} role
  * @property {string[]} network arguments for QEMU
  * @property {(request: string) => Promise<string>} onCableRequest answers a request of cable.mjs
- * @property {NodeJS.WritableStream} stdout receives the command's output
- * @property {NodeJS.WritableStream} stderr
+ * @property {import('node:stream').Writable} stdout receives the command's output
+ * @property {import('node:stream').Writable} stderr
  */
 
 export class GuestRun {
@@ -48,6 +48,7 @@ export class GuestRun {
   started = new Promise((resolve) => {
     this.#reportStart = resolve;
   });
+  #hasEnded = false;
   #settings;
   #endMark = `\0${randomBytes(16).toString('hex')}\0`;
   #directory;
@@ -122,6 +123,7 @@ export class GuestRun {
       await Promise.race([
         failed,
         exit.then(async (value) => {
+          this.#hasEnded = true;
           this.#watch(collectLimitMs, 'did not deliver the rest of the output and the files');
           await Promise.all(streams);
           return value;
@@ -140,12 +142,11 @@ export class GuestRun {
     this.#port('control')?.write('STOP\n');
   }
 
-  /** Ends the guest and removes what it used on the machine. Idempotent. */
+  /** Ends the guest at once. Idempotent. */
   async close() {
     clearTimeout(this.#watchdog);
     this.#fail = () => {};
     await this.machine?.kill();
-    fs.rmSync(this.#directory, { recursive: true, force: true });
   }
 
   /** @param {string} name */
@@ -162,6 +163,12 @@ export class GuestRun {
   #watch(limitMs, fault) {
     clearTimeout(this.#watchdog);
     this.#watchdog = setTimeout(() => {
+      const { stdout, stderr } = this.#settings;
+      if (stdout.writableNeedDrain || stderr.writableNeedDrain) {
+        // Whoever reads our output has paused; the guest's silence is our doing.
+        this.#watch(limitMs, fault);
+        return;
+      }
       this.#fail(this.#report(`the guest ${fault} within ${limitMs / 1000} s`));
     }, limitMs);
   }
@@ -178,7 +185,7 @@ export class GuestRun {
           this.#fail(this.#report(`the guest could not be prepared: ${text}`));
         } else if (word === 'process') {
           this.processes.push(text);
-        } else {
+        } else if (!this.#hasEnded) {
           this.hasStarted = true;
           this.#reportStart();
           this.#watch(silenceLimitMs, 'gave no sign of life');
@@ -187,7 +194,7 @@ export class GuestRun {
     });
   }
 
-  /** @param {string} name @param {NodeJS.WritableStream} target */
+  /** @param {string} name @param {import('node:stream').Writable} target */
   async #forward(name, target) {
     const filter = new EndMarkFilter(this.#endMark);
     this.#port(name)?.pipe(filter);

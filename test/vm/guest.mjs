@@ -22,6 +22,9 @@ async function main() {
   return await runSession(options, image, accelerator, log);
 }
 
+// Whoever read our output is gone, and the guest ends with us.
+process.stdout.on('error', () => process.exit(141));
+
 try {
   process.exitCode = await main();
 } catch (error) {

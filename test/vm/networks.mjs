@@ -4,15 +4,15 @@
  */
 
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { escapeComma } from './machine.mjs';
+import { temporaryDirectory } from './temporary-directory.mjs';
 
 export const networkNames = /** @type {const} */ (['cable', 'lan']);
 
 export class Networks {
-  #directory = fs.mkdtempSync(join(tmpdir(), 'verbmq-guest-'));
+  #directory = temporaryDirectory();
 
   /** @param {string} name */
   #socket(name) {
@@ -41,10 +41,6 @@ export class Networks {
     while (running() && !networkNames.every((name) => fs.existsSync(this.#socket(name)))) {
       await delay(20);
     }
-  }
-
-  remove() {
-    fs.rmSync(this.#directory, { recursive: true, force: true });
   }
 }
 

@@ -3,9 +3,9 @@
  */
 
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { temporaryDirectory } from './temporary-directory.mjs';
 
 /** Variables that the command gets from us when we have them; further ones by `--env`. */
 const handedOn = /^(PATH|HOME|LANG|LC_\w+|TZ|CI|NODE_\w+|FORCE_COLOR|NO_COLOR|VERBMQ_\w+|\w*SAN_OPTIONS)$/;
@@ -40,10 +40,10 @@ function exports(environment, further) {
  * @param {import('./options.mjs').GuestOptions} options
  * @param {'a' | 'b'} role
  * @param {string} endMark
- * @returns {string} the new directory, to be removed by the caller
+ * @returns {string} the new directory
  */
 export function createRunDirectory(options, role, endMark) {
-  const directory = fs.mkdtempSync(join(tmpdir(), 'verbmq-guest-'));
+  const directory = temporaryDirectory();
   const write = (/** @type {string} */ name, /** @type {string[]} */ lines) =>
     fs.writeFileSync(join(directory, name), `${lines.join('\n')}\n`);
 

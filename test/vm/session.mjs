@@ -74,11 +74,10 @@ export async function runSession(options, image, accelerator, log) {
     clearTimeout(limit);
     signals.remove();
     await Promise.all(guests.map((guest) => guest.close()));
-    networks?.remove();
   }
 }
 
-/** @param {string} prefix @returns {{stdout: NodeJS.WritableStream, stderr: NodeJS.WritableStream}} */
+/** @param {string} prefix @returns {Record<'stdout' | 'stderr', import('node:stream').Writable>} */
 function outputs(prefix) {
   if (!prefix) {
     return { stdout: process.stdout, stderr: process.stderr };
