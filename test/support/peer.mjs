@@ -14,10 +14,10 @@ const tell = (event, fields = {}) => process.send({ event, ...fields });
 
 if (task.role === 'alone') await alone();
 else if (task.role === 'listen') {
-  const listener = await transport.listen(task.address);
+  const listener = await transport.listen(task.address, task.peer.listenOptions);
   listener.onConnection((connection) => void live(connection));
   tell('listening', { url: listener.url });
-} else await live(await transport.connect(task.url));
+} else await live(await transport.connect(task.url, task.peer.connectOptions));
 
 /** What the peer does with a connection, as the task says. */
 async function live(connection) {
@@ -52,11 +52,11 @@ async function flood(connection) {
 
 /** Both ends here: open, talk, close. After that nothing may keep this process alive. */
 async function alone() {
-  const listener = await transport.listen(task.address);
+  const listener = await transport.listen(task.address, task.peer.listenOptions);
   listener.onConnection((connection) => {
     connection.onMessage((message) => void connection.send(message.data));
   });
-  const connection = await transport.connect(listener.url);
+  const connection = await transport.connect(listener.url, task.peer.connectOptions);
   await connection.send(new Uint8Array(100_000 < connection.maxMessageBytes ? 100_000 : 10));
   for await (const _ of connection) break;
   if (task.ends === 'connection') {

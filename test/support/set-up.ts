@@ -5,10 +5,14 @@ export interface PeerTransport {
   readonly module: string;
   readonly name: string;
   readonly options: Record<string, unknown>;
+  readonly listenOptions?: Record<string, unknown>;
+  readonly connectOptions?: Record<string, unknown>;
 }
 
 /** What the conformance suite must know of a transport. */
 export interface SetUp {
+  /** The `kind` of its connections and listeners. */
+  readonly kind: string;
   /** What its connections claim. A test compares it with what they say, so that a skip cannot hide a loss. */
   readonly capabilities: Capabilities;
   /** Message lengths at which the transport changes its way: slots, fragments, pieces. */

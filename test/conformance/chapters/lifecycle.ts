@@ -10,10 +10,10 @@ export function lifecycle(setUp: SetUp): void {
   });
 
   test('a new connection is open on both sides and says what it is', async () => {
-    const { client, server, listener, clientTransport } = await connectPair(setUp);
-    expect(client).toMatchObject({ state: 'open', direction: 'out', kind: clientTransport.kind });
-    expect(server).toMatchObject({ state: 'open', direction: 'in', kind: clientTransport.kind });
-    expect(listener.kind).toBe(clientTransport.kind);
+    const { client, server, listener } = await connectPair(setUp);
+    expect(client).toMatchObject({ state: 'open', direction: 'out', kind: setUp.kind });
+    expect(server).toMatchObject({ state: 'open', direction: 'in', kind: setUp.kind });
+    expect(listener.kind).toBe(setUp.kind);
     expect(client.id).not.toBe(server.id);
     expect(client.remoteAddress).toEqual(listener.address);
     expect(server.localAddress).toEqual(listener.address);

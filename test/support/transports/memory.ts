@@ -5,6 +5,7 @@ export function memorySetUp(): SetUp {
   const network = new MemoryNetwork();
   let names = 0;
   return {
+    kind: 'memory',
     capabilities: {
       oneSided: 'emulated',
       atomics: 'emulated',
