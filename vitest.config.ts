@@ -25,7 +25,11 @@ export default defineConfig({
         test: {
           ...times,
           name: 'unit',
-          include: ['packages/*/test/**/*.test.ts', 'test/{scripts,unit,codec,rpc}/**/*.test.ts'],
+          include: [
+            'packages/*/test/**/*.test.ts',
+            'test/{scripts,unit,codec,rpc,bench}/**/*.test.ts',
+            'test/*.test.ts',
+          ],
           exclude: [...left, guestTests, 'packages/native/**'],
         },
       },

@@ -1,0 +1,34 @@
+import { RdmaTransport } from '@verbmq/native';
+import { findRdmaHost } from './contestants/rdma-host.js';
+import { perftestProblem } from './perftest/send-latency.js';
+import type { ContestantName } from './scenarios.js';
+
+export interface Unavailable {
+  readonly reason: string;
+  readonly remedy?: string;
+}
+
+/** Why contestants cannot be measured here; those that are not in the map can. */
+export async function unavailableContestants(): Promise<Map<ContestantName, Unavailable>> {
+  const missing = new Map<ContestantName, Unavailable>();
+  const rdma = await rdmaProblem();
+  if (rdma !== undefined) {
+    for (const name of ['rdma-event', 'rdma-adaptive', 'rdma-busy'] as const) missing.set(name, rdma);
+  }
+  const perftest = rdma ?? perftestProblem();
+  if (perftest !== undefined) {
+    for (const name of ['c-event', 'c-poll'] as const) missing.set(name, perftest);
+  }
+  return missing;
+}
+
+async function rdmaProblem(): Promise<Unavailable | undefined> {
+  await using transport = new RdmaTransport();
+  const found = await transport.probe();
+  if (!found.available) return { reason: found.reason, remedy: found.remedy };
+  if ((await findRdmaHost()) !== undefined) return undefined;
+  return {
+    reason: 'RDMA cannot listen on any address of this machine',
+    remedy: 'name the address of an RDMA device in VERBMQ_RDMA_ADDRESS',
+  };
+}

@@ -1,0 +1,55 @@
+import type { Address, Connection, Listener, Message, Transport } from '@verbmq/core';
+import type { EchoContestant } from './contestant.js';
+
+/** Up to here a message is worth a copy, so that it need not be awaited. */
+const COPIED_BYTES = 16 * 1024;
+
+/** An echo over one of verbmq's transports, with the public interface alone. */
+export function verbmqEcho(createTransport: () => Transport, listenAddress: () => Address): EchoContestant {
+  let transport: Transport | undefined;
+  let listener: Listener | undefined;
+  return {
+    async listen() {
+      transport = createTransport();
+      listener = await transport.listen(listenAddress());
+      listener.onConnection((connection) => {
+        connection.onMessage((message) => answer(connection, message));
+      });
+      return { address: listener.url };
+    },
+
+    async connect(address, { onAnswer, onError }) {
+      transport = createTransport();
+      const connection = await transport.connect(address);
+      let closing = false;
+      void connection.closed.then(({ error }) => {
+        if (!closing) onError(error ?? new Error('the server closed the connection'));
+      });
+      connection.onMessage((message) => onAnswer(message.data));
+      return {
+        send(data) {
+          if (data.byteLength > COPIED_BYTES || !connection.trySend(data))
+            connection.send(data).catch(onError);
+        },
+        async close() {
+          closing = true;
+          await connection.close();
+          await transport?.close();
+        },
+      };
+    },
+
+    async close() {
+      await transport?.close();
+    },
+  };
+}
+
+function answer(connection: Connection, message: Message): void {
+  if (message.byteLength <= COPIED_BYTES && connection.trySend(message.data)) return;
+  message.retain();
+  connection.send(message.data).then(
+    () => message.release(),
+    (error: Error) => connection.abort(error.message),
+  );
+}

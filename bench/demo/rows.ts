@@ -1,0 +1,130 @@
+import type { ProbeResult, Transport } from '@verbmq/core';
+import { RdmaTransport } from '@verbmq/native';
+import { TcpTransport } from '@verbmq/tcp-fallback';
+import type { NodeContestantName } from '../contestants/index.js';
+import { findRdmaHost } from '../contestants/rdma-host.js';
+import type { Progress } from '../report/progress.js';
+import { EchoPair } from '../run/echo-pair.js';
+
+/** What the demo shows: a transport, and a row of the table for each way to run it. */
+export interface DemoTransport {
+  readonly title: string;
+  probe(): Promise<ProbeResult>;
+  readonly rows: readonly DemoRow[];
+}
+
+export interface DemoRow {
+  readonly title: string;
+  readonly contestant: NodeContestantName;
+}
+
+export interface DemoResult {
+  readonly title: string;
+  readonly outcome: DemoOutcome;
+}
+
+export type DemoOutcome =
+  | {
+      readonly kind: 'measured';
+      /** Round trip, in nanoseconds. */
+      readonly p50: number;
+      readonly p99: number;
+      readonly p999: number;
+      readonly messagesPerSecond: number;
+      /** Of both processes. */
+      readonly cpuNanosPerMessage: number;
+    }
+  | { readonly kind: 'unavailable'; readonly reason: string; readonly remedy: string }
+  | { readonly kind: 'failed'; readonly error: Error };
+
+export const DEMO_TRANSPORTS: readonly DemoTransport[] = [
+  {
+    title: 'TCP',
+    probe: () => probe(new TcpTransport()),
+    rows: [{ title: 'TCP', contestant: 'tcp' }],
+  },
+  {
+    title: 'Unix socket',
+    probe: () => probe(new TcpTransport()),
+    rows: [{ title: 'Unix socket', contestant: 'unix' }],
+  },
+  {
+    title: 'RDMA',
+    probe: probeRdma,
+    rows: [
+      { title: 'RDMA, event', contestant: 'rdma-event' },
+      { title: 'RDMA, adaptive', contestant: 'rdma-adaptive' },
+    ],
+  },
+];
+
+const MESSAGE_BYTES = 64;
+export const IN_FLIGHT = 64;
+const WARM_UP_MS = 500;
+const MEASURED_MS = 2000;
+const STEPS_PER_ROW = 2;
+
+/** How many steps {@link runDemo} announces. */
+export const DEMO_STEPS = DEMO_TRANSPORTS.flatMap(({ rows }) => rows).length * STEPS_PER_ROW;
+
+/** Runs the echo service and its client, in two processes, over each transport in turn. Never rejects. */
+export async function runDemo(progress: Progress): Promise<DemoResult[]> {
+  const results: DemoResult[] = [];
+  for (const transport of DEMO_TRANSPORTS) {
+    const found = await transport.probe();
+    if (!found.available) {
+      progress.skip(transport.rows.length * STEPS_PER_ROW);
+      results.push({ title: transport.title, outcome: { kind: 'unavailable', ...found } });
+      continue;
+    }
+    for (const row of transport.rows) {
+      results.push({ title: row.title, outcome: await measureRow(row, progress) });
+    }
+  }
+  return results;
+}
+
+async function measureRow(row: DemoRow, progress: Progress): Promise<DemoOutcome> {
+  try {
+    progress.next(`${row.title}: round trips, one message at a time`);
+    const pair = await EchoPair.start(row.contestant);
+    try {
+      const sequential = await measure(pair, 1);
+      progress.next(`${row.title}: ${IN_FLIGHT} messages in flight`);
+      const pipelined = await measure(pair, IN_FLIGHT);
+      if (sequential.roundTrip === undefined) throw new Error('the round trips were not timed');
+      return {
+        kind: 'measured',
+        ...sequential.roundTrip,
+        messagesPerSecond: (pipelined.messages / pipelined.elapsedMs) * 1000,
+        cpuNanosPerMessage: (pipelined.pairCpuMicros * 1000) / pipelined.messages,
+      };
+    } finally {
+      await pair.stop();
+    }
+  } catch (error) {
+    return { kind: 'failed', error: error as Error };
+  }
+}
+
+async function measure(pair: EchoPair, inFlight: number) {
+  await pair.load({ bytes: MESSAGE_BYTES, inFlight, durationMs: WARM_UP_MS });
+  return await pair.load({ bytes: MESSAGE_BYTES, inFlight, durationMs: MEASURED_MS });
+}
+
+async function probe(transport: Transport): Promise<ProbeResult> {
+  await using probed = transport;
+  return await probed.probe();
+}
+
+async function probeRdma(): Promise<ProbeResult> {
+  const found = await probe(new RdmaTransport());
+  if (!found.available || (await findRdmaHost()) !== undefined) return found;
+  return {
+    available: false,
+    code: 'no-address',
+    reason: 'there is an RDMA device, but RDMA cannot listen on any address of this machine',
+    remedy:
+      "give the device's network interface an IP address, or name the address to use in VERBMQ_RDMA_ADDRESS",
+  };
+}

@@ -1,0 +1,102 @@
+import { parseArgs } from 'node:util';
+import { PLACEMENTS, type Placement } from './run/placement.js';
+import { CONTESTANTS, type ContestantName, SCENARIOS, type ScenarioName } from './scenarios.js';
+
+export interface BenchOptions {
+  readonly rounds: number;
+  /** Measuring time of one contestant in one scenario, once. */
+  readonly seconds: number;
+  readonly warmUpSeconds: number;
+  readonly scenarios: readonly ScenarioName[];
+  /** `undefined`: those that suit the machine. */
+  readonly placements: readonly Placement[] | undefined;
+  readonly contestants: readonly ContestantName[];
+  /** File that the results go to. */
+  readonly json: string | undefined;
+  /** Directory for CPU profiles of every Node process that is measured. */
+  readonly profile: string | undefined;
+  /** Whether this is Soft-RoCE in the guest, for which RDMA's goals are. */
+  readonly guest: boolean;
+}
+
+export const BENCH_USAGE = `usage: npm run bench -- [options]      (npm run bench:guest -- [options]: the same in the guest, with RDMA)
+
+  --rounds N       times that each contestant is measured in each scenario (default 9, in the guest 3)
+  --seconds S      measuring time each time (default 1, in the guest 1.5)
+  --only NAMES     of the scenarios, placements and contestants only these, with commas between them
+  --quick          few and short rounds: to see that it works, not to compare
+  --json FILE      write everything to FILE
+  --profile DIR    write CPU profiles of the measured Node processes to DIR
+
+scenarios:   ${Object.keys(SCENARIOS).join(', ')}
+placements:  ${PLACEMENTS.join(', ')}
+contestants: ${Object.keys(CONTESTANTS).join(', ')}`;
+
+/** A mistake in the command line. */
+export class UsageError extends Error {}
+
+/** @throws UsageError */
+export function parseBenchOptions(args: readonly string[]): BenchOptions {
+  let values: ReturnType<typeof parse>;
+  try {
+    values = parse(args);
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+  const { guest, quick } = values;
+  const only = splitOnly(values.only);
+  return {
+    rounds: positive('--rounds', values.rounds, quick ? 2 : guest ? 3 : 9),
+    seconds: positive('--seconds', values.seconds, quick ? 0.3 : guest ? 1.5 : 1),
+    // Until the code is compiled and the rates are steady; under software emulation that takes its time.
+    warmUpSeconds: guest ? 1 : quick ? 0.2 : 0.4,
+    scenarios: only.scenarios,
+    placements: only.placements,
+    contestants: only.contestants,
+    json: values.json,
+    profile: values.profile,
+    guest,
+  };
+}
+
+function parse(args: readonly string[]) {
+  return parseArgs({
+    args: [...args],
+    options: {
+      rounds: { type: 'string' },
+      seconds: { type: 'string' },
+      only: { type: 'string', default: '' },
+      quick: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      profile: { type: 'string' },
+      guest: { type: 'boolean', default: false },
+    },
+  }).values;
+}
+
+function positive(name: string, text: string | undefined, fallback: number): number {
+  if (text === undefined) return fallback;
+  const value = Number(text);
+  if (!(value > 0 && value < Number.POSITIVE_INFINITY) || (name === '--rounds' && !Number.isInteger(value))) {
+    throw new UsageError(`${name} needs a positive number, not '${text}'`);
+  }
+  return value;
+}
+
+/** Sorts the names by what they name. Of a kind that is not named, all are meant. */
+function splitOnly(text: string): Pick<BenchOptions, 'scenarios' | 'placements' | 'contestants'> {
+  const names = new Set(text.split(',').filter((name) => name !== ''));
+  const take = <Name extends string>(all: readonly Name[]): Name[] | undefined => {
+    const named = all.filter((name) => names.delete(name));
+    return named.length > 0 ? named : undefined;
+  };
+  const scenarios = Object.keys(SCENARIOS) as ScenarioName[];
+  const contestants = Object.keys(CONTESTANTS) as ContestantName[];
+  const taken = {
+    scenarios: take(scenarios) ?? scenarios,
+    placements: take(PLACEMENTS),
+    contestants: take(contestants) ?? contestants,
+  };
+  if (names.size > 0) throw new UsageError(`--only: there is no ${[...names].join(', ')}`);
+  return taken;
+}

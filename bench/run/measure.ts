@@ -1,0 +1,70 @@
+import { isNodeContestant, type NodeContestantName } from '../contestants/index.js';
+import { rdmaHost } from '../contestants/rdma-host.js';
+import { sendLatency } from '../perftest/send-latency.js';
+import type { ContestantName, Measures, Scenario } from '../scenarios.js';
+import { EchoPair, type PairResult } from './echo-pair.js';
+import { type Disturbance, disturbanceBetween, readMachineTimes } from './machine-load.js';
+import type { Placement } from './placement.js';
+
+export interface MeasureOptions {
+  readonly placement: Placement;
+  readonly seconds: number;
+  readonly warmUpSeconds: number;
+  readonly nodeOptions: readonly string[];
+}
+
+export interface Measured {
+  readonly measures: Measures;
+  readonly disturbance: Disturbance;
+}
+
+/** Measures one contestant once, in fresh processes. */
+export async function measure(
+  scenario: Scenario,
+  contestant: ContestantName,
+  options: MeasureOptions,
+): Promise<Measured> {
+  if (isNodeContestant(contestant)) return await measureNode(scenario, contestant, options);
+  const before = readMachineTimes();
+  const mode = contestant === 'c-event' ? 'event' : 'poll';
+  const report = await sendLatency(mode, scenario.bytes, options.seconds, rdmaHost(), options.placement);
+  return {
+    measures: { p50Micros: report.p50 / 1000, p99Micros: report.p99 / 1000, p999Micros: report.p999 / 1000 },
+    disturbance: disturbanceBetween(before, readMachineTimes(), undefined),
+  };
+}
+
+async function measureNode(
+  scenario: Scenario,
+  contestant: NodeContestantName,
+  { placement, seconds, warmUpSeconds, nodeOptions }: MeasureOptions,
+): Promise<Measured> {
+  const { bytes, inFlight } = scenario;
+  const pair = await EchoPair.start(contestant, { placement, nodeOptions });
+  try {
+    await pair.load({ bytes, inFlight, durationMs: warmUpSeconds * 1000 });
+    const before = readMachineTimes();
+    const result = await pair.load({ bytes, inFlight, durationMs: seconds * 1000 });
+    return {
+      measures: measuresOf(scenario, result),
+      disturbance: disturbanceBetween(before, readMachineTimes(), result.pairCpuMicros / 1e6),
+    };
+  } finally {
+    await pair.stop();
+  }
+}
+
+function measuresOf(scenario: Scenario, result: PairResult): Measures {
+  const messagesPerSecond = (result.messages / result.elapsedMs) * 1000;
+  const all: Measures = {
+    messagesPerSecond,
+    megabytesPerSecond: (messagesPerSecond * scenario.bytes) / 1e6,
+    cpuMicrosPerMessage: result.pairCpuMicros / result.messages,
+  };
+  if (result.roundTrip !== undefined) {
+    all.p50Micros = result.roundTrip.p50 / 1000;
+    all.p99Micros = result.roundTrip.p99 / 1000;
+    all.p999Micros = result.roundTrip.p999 / 1000;
+  }
+  return Object.fromEntries(scenario.metrics.map((metric) => [metric, all[metric]]));
+}

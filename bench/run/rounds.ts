@@ -1,0 +1,101 @@
+import type { BenchOptions } from '../options.js';
+import { type ContestantName, type Sample, SCENARIOS, type ScenarioName } from '../scenarios.js';
+import { type Measured, measure } from './measure.js';
+import type { Placement } from './placement.js';
+
+/** A scenario with its processes in one place: the contestants of a block are measured one right after the other. */
+export interface Block {
+  readonly scenario: ScenarioName;
+  readonly placement: Placement;
+  readonly contestants: readonly ContestantName[];
+}
+
+export interface Failure {
+  readonly scenario: ScenarioName;
+  readonly placement: Placement;
+  readonly contestant: ContestantName;
+  readonly round: number;
+  readonly error: string;
+}
+
+export interface RoundsResult {
+  readonly samples: readonly Sample[];
+  readonly failures: readonly Failure[];
+  /** Measurements that were thrown away and made again, because something else took CPU time meanwhile. */
+  readonly repeated: number;
+  /** Samples that were disturbed still after the last attempt. */
+  readonly disturbed: number;
+}
+
+/**
+ * Shares of the machine's CPU time from which on a measurement is made again. In the guest there are no foreign
+ * processes, but under software emulation the kernel's own threads take more than a little.
+ */
+const STOLEN_LIMIT = 0.01;
+const FOREIGN_LIMIT = { machine: 0.05, guest: 1 };
+const ATTEMPTS = 3;
+/** On a machine that is never quiet, a run may take so much longer for it. */
+const REPEATED_SHARE = 0.5;
+
+/** Measures all blocks in each round; so whatever changes over minutes meets all contestants alike. */
+export async function runRounds(
+  blocks: readonly Block[],
+  options: BenchOptions,
+  onBlock: (round: number, block: Block) => void,
+): Promise<RoundsResult> {
+  const samples: Sample[] = [];
+  const failures: Failure[] = [];
+  const measurements = options.rounds * blocks.reduce((sum, { contestants }) => sum + contestants.length, 0);
+  let repeated = 0;
+  let disturbed = 0;
+  for (let round = 1; round <= options.rounds; round++) {
+    for (const block of blocks) {
+      onBlock(round, block);
+      const { scenario, placement } = block;
+      for (const contestant of rotated(block.contestants, round)) {
+        try {
+          const attemptsLeft = Math.min(ATTEMPTS, 1 + measurements * REPEATED_SHARE - repeated);
+          const { measured, attempts } = await measureQuietly(block, contestant, options, attemptsLeft);
+          repeated += attempts - 1;
+          if (disturbedBy(measured, options) > 1) disturbed++;
+          samples.push({ scenario, placement, contestant, round, measures: measured.measures });
+        } catch (error) {
+          failures.push({ scenario, placement, contestant, round, error: (error as Error).message });
+        }
+      }
+    }
+  }
+  return { samples, failures, repeated, disturbed };
+}
+
+async function measureQuietly(
+  { scenario, placement }: Block,
+  contestant: ContestantName,
+  options: BenchOptions,
+  maxAttempts: number,
+): Promise<{ measured: Measured; attempts: number }> {
+  const { seconds, warmUpSeconds, profile } = options;
+  const nodeOptions = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}/${contestant}`];
+  const again = () =>
+    measure(SCENARIOS[scenario], contestant, { placement, seconds, warmUpSeconds, nodeOptions });
+  let quietest = await again();
+  let attempts = 1;
+  while (attempts < maxAttempts && disturbedBy(quietest, options) > 1) {
+    const measured = await again();
+    attempts++;
+    if (disturbedBy(measured, options) < disturbedBy(quietest, options)) quietest = measured;
+  }
+  return { measured: quietest, attempts };
+}
+
+/** Above 1: more than is tolerated. */
+function disturbedBy({ disturbance }: Measured, { guest }: BenchOptions): number {
+  const foreignLimit = guest ? FOREIGN_LIMIT.guest : FOREIGN_LIMIT.machine;
+  return Math.max(disturbance.stolen / STOLEN_LIMIT, disturbance.foreign / foreignLimit);
+}
+
+/** Begins with another contestant in each round, so that none always runs after the same one. */
+function rotated<T>(list: readonly T[], by: number): T[] {
+  const start = by % list.length;
+  return [...list.slice(start), ...list.slice(0, start)];
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import type { EchoClient } from '../../bench/contestants/contestant.js';
+import { checkAnswer, Load, mark } from '../../bench/run/load.js';
+
+/** A client whose server is a function, which answers in a later turn of the event loop. */
+function clientOf(load: Load, server: (message: Uint8Array, number: number) => Uint8Array): EchoClient {
+  let number = 0;
+  return {
+    send(data) {
+      const answer = server(new Uint8Array(data), number++);
+      setImmediate(() => load.handlers.onAnswer(answer));
+    },
+    async close() {},
+  };
+}
+
+const echo = (message: Uint8Array) => message;
+const brief = { bytes: 64, durationMs: 20 };
+
+describe('Load', () => {
+  it.each([1, 8])('counts the answers, %i in flight', async (inFlight) => {
+    const load = new Load();
+    let sent = 0;
+    const client = clientOf(load, (message) => {
+      sent++;
+      return message;
+    });
+    const result = await load.run(client, { ...brief, inFlight });
+    expect(result.messages).toBe(sent);
+    expect(result.messages).toBeGreaterThan(inFlight);
+    expect(result.elapsedMs).toBeGreaterThanOrEqual(19);
+    expect(result.roundTrip === undefined).toBe(inFlight > 1);
+  });
+
+  it('can run again on the same connection', async () => {
+    const load = new Load();
+    const client = clientOf(load, echo);
+    await load.run(client, { ...brief, inFlight: 8 });
+    expect((await load.run(client, { ...brief, inFlight: 1 })).messages).toBeGreaterThan(0);
+  });
+
+  it.each([1, 8])('fails on an answer of the wrong length, %i in flight', async (inFlight) => {
+    const load = new Load();
+    const client = clientOf(load, (message, number) => (number === 20 ? message.subarray(1) : message));
+    await expect(load.run(client, { ...brief, inFlight, durationMs: 10_000 })).rejects.toThrow(
+      'answer 20 has 63 bytes instead of 64',
+    );
+  });
+
+  it('fails on an answer to another message', async () => {
+    const load = new Load();
+    const first = new Uint8Array(64);
+    mark(first, 0);
+    const client = clientOf(load, () => first);
+    await expect(load.run(client, { ...brief, inFlight: 8 })).rejects.toThrow(
+      'answer 1 does not have the content of message 1',
+    );
+  });
+
+  it('fails with the error of the connection', async () => {
+    const load = new Load();
+    const client: EchoClient = {
+      send: () => setImmediate(() => load.handlers.onError(new Error('the peer is gone'))),
+      async close() {},
+    };
+    await expect(load.run(client, { ...brief, inFlight: 8 })).rejects.toThrow('the peer is gone');
+  });
+});
+
+describe('mark and checkAnswer', () => {
+  it.each([0, 1, 255, 256, 65_535, 2 ** 31, 2 ** 32 - 1])('know message %i again', (number) => {
+    const message = new Uint8Array(64);
+    mark(message, number);
+    expect(() => checkAnswer(message, 64, number)).not.toThrow();
+    expect(() => checkAnswer(message, 64, (number + 1) % 2 ** 32)).toThrow();
+  });
+
+  it('see a message whose end is missing', () => {
+    const message = new Uint8Array(64);
+    mark(message, 7);
+    message[63] = 0;
+    expect(() => checkAnswer(message, 64, 7)).toThrow(/content/);
+  });
+});

@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest';
+import { computeRatio, isAbsent, RATIOS, type Ratio, type RatioDefinition } from '../../bench/ratios.js';
+import type { Measures, Sample } from '../../bench/scenarios.js';
+
+const roundTrip: RatioDefinition = {
+  name: 'example',
+  of: 'tcp',
+  to: 'net',
+  scenario: 'rtt-64B',
+  metric: 'p50Micros',
+  placement: 'one-core',
+  pick: 'best',
+  goal: 1.05,
+  direction: 'at-most',
+  where: 'machine',
+};
+const rate: RatioDefinition = {
+  ...roundTrip,
+  scenario: 'rate-64B',
+  metric: 'messagesPerSecond',
+  pick: 'median',
+  goal: 2,
+  direction: 'at-least',
+};
+
+function samplesOf(
+  definition: RatioDefinition,
+  contestant: Sample['contestant'],
+  values: readonly number[],
+  placement: Sample['placement'] = definition.placement,
+): Sample[] {
+  return values.map((value, index) => ({
+    scenario: definition.scenario,
+    placement,
+    contestant,
+    round: index + 1,
+    measures: { [definition.metric]: value } as Measures,
+  }));
+}
+
+function ratioOf(definition: RatioDefinition, samples: readonly Sample[]): Ratio {
+  const ratio = computeRatio(definition, samples);
+  if (isAbsent(ratio)) throw new Error(ratio.reason);
+  return ratio;
+}
+
+describe('computeRatio', () => {
+  it('divides the best round trips, which are the shortest', () => {
+    const samples = [
+      ...samplesOf(roundTrip, 'tcp', [50, 42, 60]),
+      ...samplesOf(roundTrip, 'net', [40, 55, 44]),
+    ];
+    expect(ratioOf(roundTrip, samples)).toMatchObject({ value: 42 / 40, holds: true });
+  });
+
+  it('divides the medians of rates', () => {
+    const samples = [...samplesOf(rate, 'tcp', [190, 150, 900]), ...samplesOf(rate, 'net', [100, 1, 120])];
+    expect(ratioOf(rate, samples)).toMatchObject({
+      value: 1.9,
+      holds: false,
+      goal: 2,
+      direction: 'at-least',
+    });
+  });
+
+  it('holds at the goal itself', () => {
+    expect(ratioOf(rate, [...samplesOf(rate, 'tcp', [200]), ...samplesOf(rate, 'net', [100])]).holds).toBe(
+      true,
+    );
+    const samples = [...samplesOf(roundTrip, 'tcp', [105]), ...samplesOf(roundTrip, 'net', [100])];
+    expect(ratioOf(roundTrip, samples).holds).toBe(true);
+  });
+
+  it('takes the spread from the ratios within each round', () => {
+    // Both are twice as slow in the second round: what divides them stays the same.
+    const steady = [...samplesOf(rate, 'tcp', [200, 100, 200]), ...samplesOf(rate, 'net', [100, 50, 100])];
+    expect(ratioOf(rate, steady).spread).toBe(0);
+    const unsteady = [...samplesOf(rate, 'tcp', [200, 100, 200]), ...samplesOf(rate, 'net', [100, 100, 100])];
+    expect(ratioOf(rate, unsteady).spread).toBeGreaterThan(0);
+  });
+
+  it('mixes neither scenarios nor placements, but tells of the others', () => {
+    const samples = [
+      ...samplesOf(rate, 'tcp', [300]),
+      ...samplesOf(rate, 'net', [100]),
+      ...samplesOf(rate, 'tcp', [500], 'free'),
+      ...samplesOf(rate, 'net', [100], 'free'),
+      ...samplesOf(roundTrip, 'tcp', [1]),
+    ];
+    expect(ratioOf(rate, samples)).toMatchObject({ value: 3, elsewhere: { free: 5 } });
+  });
+
+  it('is absent, with the reason, when a side was not measured', () => {
+    const samples = samplesOf(rate, 'tcp', [300]);
+    expect(computeRatio(rate, samples)).toEqual({
+      name: 'example',
+      reason: 'net was not measured in rate-64B, one-core',
+    });
+    expect(computeRatio(rate, samples, new Map([['net', { reason: 'it was left at home' }]]))).toEqual({
+      name: 'example',
+      reason: 'it was left at home',
+    });
+  });
+});
+
+describe('RATIOS', () => {
+  it('are the goals of the project', () => {
+    const goals = RATIOS.map(({ name, direction, goal }) => `${name} ${direction} ${goal}`);
+    expect(goals).toEqual([
+      'tcp_rtt_vs_net at-most 1.05',
+      'tcp_rate_vs_net at-least 2',
+      'tcp_rate_vs_net_gathered at-least 0.8',
+      'tcp_large_vs_net at-least 0.9',
+      'rdma_adaptive_vs_c_event at-most 0.85',
+      'rdma_adaptive_vs_c_poll at-most 3',
+      'rdma_event_vs_c_event at-most 1.4',
+      'net_vs_rdma_adaptive at-least 4',
+    ]);
+  });
+});

@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import { parseBenchOptions } from '../../bench/options.js';
+import { summarise } from '../../bench/report/results.js';
+import { alignTable } from '../../bench/report/table.js';
+import { formatNanos, formatNumber } from '../../bench/report/units.js';
+import type { Sample } from '../../bench/scenarios.js';
+
+describe('summarise', () => {
+  it('takes medians, the best and the rounds, apart by scenario, placement, contestant and metric', () => {
+    const sample = (round: number, placement: Sample['placement'], p50Micros: number): Sample => ({
+      scenario: 'rtt-64B',
+      placement,
+      contestant: 'net',
+      round,
+      measures: { p50Micros, cpuMicrosPerMessage: 7 },
+    });
+    const results = summarise([sample(1, 'free', 30), sample(2, 'free', 20), sample(1, 'one-core', 10)]);
+    expect(results).toEqual([
+      expect.objectContaining({
+        scenario: 'rtt-64B',
+        contestant: 'net',
+        metric: 'p50Micros',
+        value: 25,
+        best: 20,
+      }),
+      expect.objectContaining({
+        scenario: 'rtt-64B',
+        metric: 'cpuMicrosPerMessage',
+        value: 7,
+        rounds: [7, 7],
+      }),
+      expect.objectContaining({ scenario: 'rtt-64B one-core', metric: 'p50Micros', value: 10 }),
+      expect.objectContaining({ scenario: 'rtt-64B one-core', metric: 'cpuMicrosPerMessage', value: 7 }),
+    ]);
+  });
+});
+
+describe('alignTable', () => {
+  it('aligns the first column left, the others right, and leaves rows of one cell alone', () => {
+    expect(alignTable([['', 'p50'], ['TCP', '52.1'], ['RDMA is not here'], ['Unix socket', '7']])).toEqual([
+      '              p50',
+      'TCP          52.1',
+      'RDMA is not here',
+      'Unix socket     7',
+    ]);
+  });
+});
+
+describe('units', () => {
+  it('gives three significant digits', () => {
+    expect([1.234, 12.34, 123.4, 1234.5].map(formatNumber)).toEqual(['1.23', '12.3', '123', '1,235']);
+    expect(formatNanos(47_210)).toBe('47.2 µs');
+  });
+});
+
+describe('parseBenchOptions', () => {
+  it('sorts the names of --only by their kind', () => {
+    const options = parseBenchOptions(['--only', 'tcp,one-core,net,rtt-64B']);
+    expect(options.scenarios).toEqual(['rtt-64B']);
+    expect(options.placements).toEqual(['one-core']);
+    expect(options.contestants).toEqual(['net', 'tcp']);
+  });
+
+  it('means all of a kind that is not named', () => {
+    const options = parseBenchOptions(['--only=unix']);
+    expect(options.scenarios).toEqual(['rtt-64B', 'rate-64B', 'large-1MiB']);
+    expect(options.placements).toBeUndefined();
+  });
+
+  it.each([
+    [['--rounds', '0'], '--rounds needs a positive number'],
+    [['--rounds', '1.5'], '--rounds needs a positive number'],
+    [['--seconds', 'few'], '--seconds needs a positive number'],
+    [['--only', 'udp'], 'there is no udp'],
+    [['--fast'], "Unknown option '--fast'"],
+  ])('refuses %j', (args, message) => {
+    expect(() => parseBenchOptions(args)).toThrow(message);
+  });
+});
