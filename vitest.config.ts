@@ -12,7 +12,7 @@ const left = ['**/node_modules/**', '**/dist/**'];
  * |---|---|---|
  * | `unit` | each package by itself | the machine |
  * | `conformance` | the contract on memory, TCP, TLS, Unix sockets | the machine |
- * | `native` | the addon, without a device | the machine |
+ * | `native` | the addon, without a device and on a simulated one | the machine |
  * | `guest` | all that needs an RDMA device | the guest, or a machine that has one |
  * | `vm` | boots guests | the machine |
  *
@@ -46,7 +46,7 @@ export default defineConfig({
         test: {
           ...times,
           name: 'native',
-          include: ['packages/native/test/**/*.test.ts'],
+          include: ['packages/native/test/**/*.test.ts', 'test/{native,simulated-verbs}/**/*.test.ts'],
           exclude: [...left, guestTests],
           pool: 'forks',
         },

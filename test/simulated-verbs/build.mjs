@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -32,15 +32,22 @@ const sanitizers = {
 };
 
 /**
- * Compiles what has changed and returns the paths of the results.
- * Two builds at once are safe: results appear by renaming.
+ * Compiles what has changed and returns the paths of the results. Test files that start together wait for one build.
  * @param {{sanitizer?: 'none' | 'asan' | 'tsan'}} [options]
  * @returns {Promise<{library: string, control: string, selfTest: string}>}
  */
 export async function build({ sanitizer = 'none' } = {}) {
-  const flags = [...common, ...sanitizers[sanitizer]];
   const output = path.join(here, 'build', sanitizer);
   await mkdir(output, { recursive: true });
+  const unlock = await lock(path.join(output, 'lock'));
+  try {
+    return await compileAndLink([...common, ...sanitizers[sanitizer]], output);
+  } finally {
+    await unlock();
+  }
+}
+
+async function compileAndLink(flags, output) {
   const library = path.join(output, 'libsimulated-verbs.so');
   const control = path.join(output, 'control.node');
   const selfTest = path.join(output, 'self-test');
@@ -74,6 +81,30 @@ export async function build({ sanitizer = 'none' } = {}) {
     library,
   ]);
   return { library, control, selfTest };
+}
+
+/** Takes a lock file, or waits while the process that is named in it lives. */
+async function lock(file) {
+  for (;;) {
+    try {
+      await writeFile(file, String(process.pid), { flag: 'wx' });
+      return () => rm(file, { force: true });
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+      const owner = Number(await readFile(file, 'utf8').catch(() => ''));
+      if (owner > 0 && !isAlive(owner)) await rm(file, { force: true });
+      else await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
 }
 
 function nodeHeaders() {

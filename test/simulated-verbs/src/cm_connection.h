@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "cm_objects.h"
+#include "hardware.h"
+#include "world.h"
 
 namespace simverbs {
 
@@ -19,6 +22,8 @@ cm_id* make_id(cm_channel* channel, void* context, rdma_port_space space);
 /// Tells the peer of an id that goes away, and frees it.
 void end_id(cm_id* id);
 
+/// A report of this kind about the id.
+cm_report about(const cm_id* id, rdma_cm_event_type type, int status = 0);
 /// Puts a report into the channel of its id, unless a fault holds, loses, changes or delays it.
 void report(cm_report what);
 /// Moves on what a release has freed.
@@ -34,5 +39,29 @@ void connection_lost(uint32_t queue_pair);
 void report_disconnected(cm_id* id, int status);
 /// Moves the id's queue pair to the error state, if it has one.
 void queue_pair_to_error(cm_id* id);
+
+/// Tells the active side that its request is refused.
+void reject_active(cm_id* active, int status, std::vector<uint8_t> private_data);
+
+/// Reasons that a reject carries on InfiniBand.
+namespace reject_reason {
+constexpr int timed_out = 4;
+constexpr int invalid_service_id = 8;
+constexpr int consumer_defined = 28;
+}  // namespace reject_reason
+
+/// Does something with an id after a time, if it still exists then.
+template <typename action>
+void later(uint32_t handle, int64_t delay_us, action what) {
+  after(delay_us, [handle, what] {
+    if (cm_id* id = find_id(handle)) what(id);
+  });
+}
+
+/// Does something with the id at the other end when a message has reached it.
+template <typename action>
+void to_peer(const cm_id* id, action what) {
+  if (id->peer != 0) later(id->peer, the_world().set.cm_packet_us, what);
+}
 
 }  // namespace simverbs

@@ -29,6 +29,14 @@ bool is_iwarp(const cm_id* id) {
   return id->verbs != nullptr && id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 }
 
+cm_report about(const cm_id* id, rdma_cm_event_type type, int status) {
+  cm_report what;
+  what.id = id->handle;
+  what.type = type;
+  what.status = status;
+  return what;
+}
+
 cm_id* make_id(cm_channel* channel, void* context, rdma_port_space space) {
   device* owner = main_device();
   if (owner->cm_context == nullptr) {

@@ -31,16 +31,4 @@ bool pin(size_t bytes) {
 
 void unpin(size_t bytes) { the_world().live["pinned-bytes"] -= static_cast<int64_t>(bytes); }
 
-void raise_async(ibv_context* where, ibv_async_event event) {
-  ++the_world().counts["async-events"];
-  extended(where)->async_events.push(event);
-}
-
-void raise_async_on_device(device* where, ibv_event_type type, int port) {
-  ibv_async_event event{};
-  event.event_type = type;
-  event.element.port_num = port;
-  for (device_context* open : where->contexts) raise_async(&open->context, event);
-}
-
 }  // namespace simverbs

@@ -1,3 +1,4 @@
+// Requests for connections and their answers.
 #include "cm_connection.h"
 
 #include <cerrno>
@@ -19,11 +20,6 @@ namespace {
 constexpr size_t request_bytes = 56;
 constexpr size_t reply_bytes = 196;
 constexpr size_t reject_bytes = 148;
-// Reasons of a reject on InfiniBand.
-constexpr int invalid_service_id = 8;
-constexpr int consumer_defined = 28;
-constexpr int timed_out = 4;
-
 int failed(int error_number) {
   errno = error_number;
   return -1;
@@ -38,34 +34,6 @@ std::vector<uint8_t> private_data(const cm_id* id, const void* data, size_t byte
   }
   if (!is_iwarp(id)) result.resize(field_bytes);
   return result;
-}
-
-cm_report about(const cm_id* id, rdma_cm_event_type type, int status = 0) {
-  cm_report what;
-  what.id = id->handle;
-  what.type = type;
-  what.status = status;
-  return what;
-}
-
-template <typename action>
-void later(uint32_t handle, int64_t delay_us, action what) {
-  after(delay_us, [handle, what] {
-    if (cm_id* id = find_id(handle)) what(id);
-  });
-}
-
-template <typename action>
-void to_peer(const cm_id* id, action what) {
-  if (id->peer != 0) later(id->peer, the_world().set.cm_packet_us, what);
-}
-
-void reject_active(cm_id* active, int status, std::vector<uint8_t> data) {
-  if (active->state != cm_state::connecting) return;
-  active->state = cm_state::route_resolved;
-  cm_report what = about(active, RDMA_CM_EVENT_REJECTED, is_iwarp(active) ? -ECONNREFUSED : status);
-  what.private_data = std::move(data);
-  report(std::move(what));
 }
 
 // RDMA attributes of a connection, as the kernel's connection manager chooses them.
@@ -94,47 +62,14 @@ int move_queue_pair(cm_id* id) {
                                IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-void schedule_timewait(const cm_id* id) {
-  if (is_iwarp(id)) return;
-  later(id->handle, the_world().set.timewait_us, [](cm_id* still) {
-    if (still->timewait_reported) return;
-    still->timewait_reported = true;
-    report(about(still, RDMA_CM_EVENT_TIMEWAIT_EXIT));
-  });
-}
-
-// A disconnect request of the peer has come. On InfiniBand the peer waits for ours, or for the end of the id.
-void receive_disconnect(cm_id* id) {
-  id->disconnect_received = true;
-  if (is_iwarp(id)) queue_pair_to_error(id);
-  const bool was_up = id->state == cm_state::connected || id->state == cm_state::accepted ||
-                      id->state == cm_state::answered;
-  if (was_up) report_disconnected(id, 0);
-  schedule_timewait(id);
-}
-
-void send_disconnect(cm_id* id) {
-  if (id->disconnect_sent) return;
-  id->disconnect_sent = true;
-  const bool answers = id->disconnect_received;
-  to_peer(id, [answers](cm_id* peer) {
-    if (answers) {
-      report_disconnected(peer, 0);
-      schedule_timewait(peer);
-    } else {
-      receive_disconnect(peer);
-    }
-  });
-}
-
 void take_request(cm_id* active, std::vector<uint8_t> data, uint8_t rnr_retry_count) {
   cm_id* listener = find_listener(&active->route.addr.dst_addr, active->ps);
   if (listener == nullptr) {
-    reject_active(active, invalid_service_id, {});
+    reject_active(active, reject_reason::invalid_service_id, {});
     return;
   }
   if (listener->requests_left == 0) {
-    reject_active(active, consumer_defined, {});
+    reject_active(active, reject_reason::consumer_defined, {});
     return;
   }
   --listener->requests_left;
@@ -193,22 +128,12 @@ bool too_deep(const rdma_conn_param* parameters) {
 
 }  // namespace
 
-void queue_pair_to_error(cm_id* id) {
-  if (id->qp != nullptr) enter_error(static_cast<queue_pair*>(id->qp));
-}
-
-void report_disconnected(cm_id* id, int status) {
-  if (id->disconnect_reported || id->state == cm_state::removed) return;
-  id->disconnect_reported = true;
-  id->state = cm_state::disconnected;
-  report(about(id, RDMA_CM_EVENT_DISCONNECTED, status));
-}
-
-void connection_lost(uint32_t number) {
-  cm_id* id = id_of_queue_pair(number);
-  if (id == nullptr) return;
-  queue_pair_to_error(id);
-  report_disconnected(id, 0);
+void reject_active(cm_id* active, int status, std::vector<uint8_t> data) {
+  if (active->state != cm_state::connecting) return;
+  active->state = cm_state::route_resolved;
+  cm_report what = about(active, RDMA_CM_EVENT_REJECTED, is_iwarp(active) ? -ECONNREFUSED : status);
+  what.private_data = std::move(data);
+  report(std::move(what));
 }
 
 int establish(cm_id* id) {
@@ -221,48 +146,6 @@ int establish(cm_id* id) {
     report(about(passive, RDMA_CM_EVENT_ESTABLISHED));
   });
   return 0;
-}
-
-void end_id(cm_id* id) {
-  world& w = the_world();
-  switch (id->state) {
-    case cm_state::requested:
-      to_peer(id, [](cm_id* active) { reject_active(active, consumer_defined, {}); });
-      break;
-    case cm_state::connecting:
-      to_peer(id, [](cm_id* passive) {
-        if (passive->state == cm_state::removed) return;
-        passive->state = cm_state::disconnected;
-        report(about(passive, RDMA_CM_EVENT_REJECTED, timed_out));
-      });
-      break;
-    case cm_state::accepted:
-    case cm_state::answered:
-    case cm_state::connected:
-    case cm_state::disconnected:
-      send_disconnect(id);
-      break;
-    default:
-      break;
-  }
-  auto* channel = static_cast<cm_channel*>(id->channel);
-  std::vector<uint32_t> unread;
-  channel->reports.remove([&](const cm_report& what) {
-    if (what.id != id->handle) return false;
-    if (what.type == RDMA_CM_EVENT_CONNECT_REQUEST) unread.push_back(what.requested);
-    return true;
-  });
-  --channel->ids;
-  if (id->counted) --w.live["cm-id"];
-  w.cm_ids.erase(id->handle);
-  // Requests that nobody has read end with their listener, also those whose report is still on its way.
-  for (const auto& [handle, other] : w.cm_ids) {
-    if (!other->counted && other->listener == id->handle) unread.push_back(handle);
-  }
-  delete id;
-  for (const uint32_t handle : unread) {
-    if (cm_id* request = find_id(handle)) end_id(request);
-  }
 }
 
 }  // namespace simverbs
@@ -354,27 +237,7 @@ int rdma_reject(rdma_cm_id* plain, const void* data, uint8_t bytes) {
   id->state = cm_state::disconnected;
   id->disconnect_sent = true;
   const std::vector<uint8_t> copy = private_data(id, data, bytes, reject_bytes);
-  to_peer(id, [copy](cm_id* active) { reject_active(active, consumer_defined, copy); });
-  return 0;
-}
-
-int rdma_disconnect(rdma_cm_id* plain) {
-  lock_guard lock(the_world().mutex);
-  if (const int error_number = call_fails("rdma_disconnect")) return failed(error_number);
-  auto* id = static_cast<cm_id*>(plain);
-  if (id->verbs == nullptr || id->state == cm_state::listening) return failed(EINVAL);
-  queue_pair_to_error(id);
-  if (id->peer == 0 || id->state == cm_state::removed) return failed(EINVAL);
-  send_disconnect(id);
-  if (is_iwarp(id)) {
-    report_disconnected(id, 0);
-    return 0;
-  }
-  schedule_timewait(id);
-  // The peer's answer ends it; a peer that is gone or silent lets the request time out.
-  later(id->handle, the_world().set.cm_timeout_us, [](cm_id* still) {
-    if (still->state == cm_state::connected) report_disconnected(still, -ETIMEDOUT);
-  });
+  to_peer(id, [copy](cm_id* active) { reject_active(active, reject_reason::consumer_defined, copy); });
   return 0;
 }
 
