@@ -51,6 +51,8 @@ export const SubmissionKind = {
   /** a: receive slot. */
   release: 2,
   ping: 3,
+  /** `Gate.completed` will soon tell of everything submitted so far, though most sends are not signalled. */
+  fence: 4,
 } as const;
 
 /** Words of a connection's gate, written by the engine and read here without a call. Counters wrap at 2^32. */
@@ -61,8 +63,6 @@ export const Gate = {
   limit: 1,
   /** Set to 1 here to be told (`writable`) when `completed` or `limit` has moved. */
   wantWritable: 2,
-  /** Messages that were handed to the device. */
-  posted: 3,
 } as const;
 
 /** Words about the submissions. */

@@ -15,7 +15,7 @@ export type Polling = 'event' | 'adaptive' | 'busy';
 export interface SlotOptions {
   /** Bytes of a slot, with 16 bytes of header; a multiple of 64. Default 4,096. */
   readonly slotBytes: number;
-  /** Messages that may arrive before the application takes one. Default 64. */
+  /** Messages that may arrive before the application takes one. Default 128. */
   readonly receiveSlots: number;
   /** Messages that may be on their way out. Default 64. */
   readonly sendSlots: number;
@@ -55,7 +55,7 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
     spinMicros = 1000,
     backlog = 128,
     slotBytes = 4096,
-    receiveSlots = 64,
+    receiveSlots = 128,
     sendSlots = 64,
     libraries = {},
   } = options;

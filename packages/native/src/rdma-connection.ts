@@ -32,6 +32,8 @@ export class RdmaConnection extends Connection implements Endpoint {
   readonly #engine: RdmaEngine;
   readonly #slab: Slab;
   readonly #heartbeat: Heartbeat;
+  readonly #gate: Int32Array;
+  readonly #headerBytes: number;
   readonly #largestPayload: number;
 
   // Send slots: a stack of those that are free, and a ring of those that were submitted, in order.
@@ -43,8 +45,10 @@ export class RdmaConnection extends Connection implements Endpoint {
   /** Counters modulo 2^32, like the gate's. */
   #submitted = 0;
   #completed = 0;
+  #fenced = 0;
   #leased = 0;
-  #bytesSinceCheck = 0;
+  /** Bytes of messages that were submitted and are not complete, headers included. */
+  #unfinishedBytes = 0;
   /** The engine holds nothing of this connection any more. */
   #gone = false;
   #abortTimer: NodeJS.Timeout | undefined;
@@ -66,6 +70,8 @@ export class RdmaConnection extends Connection implements Endpoint {
     this.device = description.device;
     this.#engine = init.engine;
     this.#slab = slab;
+    this.#gate = slab.gate;
+    this.#headerBytes = headerBytes;
     this.#largestPayload = largestPayload;
     this.#freeSlots = Int32Array.from({ length: slab.sendSlots }, (_, index) => slab.sendSlots - 1 - index);
     this.#freeCount = slab.sendSlots;
@@ -82,12 +88,16 @@ export class RdmaConnection extends Connection implements Endpoint {
   // ---- sending ---------------------------------------------------------------------------------------------
 
   protected override _submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
-    const gate = this.#slab.gate;
-    if ((((gate[Gate.limit] as number) - this.#submitted) | 0) <= 0) return this.#wait();
-    const bytes = data.byteLength;
-    if (this.#bytesSinceCheck >= this._options.highWaterMarkBytes && !this.#belowHighWaterMark())
-      return this.#wait();
+    if (this.#unfinishedBytes >= this._options.highWaterMarkBytes) {
+      this.#reclaim();
+      if (this.#unfinishedBytes >= this._options.highWaterMarkBytes) {
+        this.#fence();
+        return false;
+      }
+    }
+    if ((((this.#gate[Gate.limit] as number) - this.#submitted) | 0) <= 0) return this.#wait();
 
+    const bytes = data.byteLength;
     let slot: number;
     if (lease !== undefined && lease.token !== ORDINARY_MEMORY) {
       slot = lease.token;
@@ -100,20 +110,19 @@ export class RdmaConnection extends Connection implements Endpoint {
     }
     const at = this.#submitted & this.#ringMask;
     this.#submittedSlots[at] = slot;
-    this.#submittedBytes[at] = bytes;
+    this.#submittedBytes[at] = bytes + this.#headerBytes;
     this.#submitted = (this.#submitted + 1) | 0;
-    this.#bytesSinceCheck += bytes;
+    this.#unfinishedBytes += bytes + this.#headerBytes;
     this.#engine.submitSend(this.handle, slot, bytes);
     return true;
   }
 
-  /** What was submitted counts as having left when the device has it; `close` waits for more. */
+  /** A message has left when the peer's device has it. */
   protected override _bufferedBytes(): number {
-    if (this.#gone || this.#slab.gate[Gate.posted] === this.#submitted) return 0;
-    this.#engine.flush();
-    const bytes = this.#unpostedBytes();
-    if (bytes > 0) this.#slab.gate[Gate.wantWritable] = 1;
-    return bytes;
+    this.#reclaim();
+    if (this.#gone || this.#completed === this.#submitted) return 0;
+    this.#fence();
+    return this.#unfinishedBytes;
   }
 
   protected override _allocate(bytes: number): OutgoingLease {
@@ -131,35 +140,31 @@ export class RdmaConnection extends Connection implements Endpoint {
     if (lease.token === ORDINARY_MEMORY) return;
     this.#leased--;
     this.#freeSlots[this.#freeCount++] = lease.token;
-    if (this.#slab.gate[Gate.wantWritable] === 1 && !this.#gone) this._roomAvailable();
+    if (this.#gate[Gate.wantWritable] === 1 && !this.#gone) this._roomAvailable();
   }
 
   /** Asks to be told when a gate opens. */
   #wait(): false {
-    this.#slab.gate[Gate.wantWritable] = 1;
+    this.#gate[Gate.wantWritable] = 1;
     return false;
   }
 
+  /** Asks to be told when everything submitted is complete: most sends are not signalled. */
+  #fence(): void {
+    this.#wait();
+    if (this.#fenced === this.#submitted) return;
+    this.#fenced = this.#submitted;
+    this.#engine.submitFence(this.handle);
+  }
+
   #reclaim(): void {
-    const completed = this.#slab.gate[Gate.completed] as number;
+    const completed = this.#gate[Gate.completed] as number;
     while (this.#completed !== completed) {
-      this.#freeSlots[this.#freeCount++] = this.#submittedSlots[this.#completed & this.#ringMask] as number;
+      const at = this.#completed & this.#ringMask;
+      this.#freeSlots[this.#freeCount++] = this.#submittedSlots[at] as number;
+      this.#unfinishedBytes -= this.#submittedBytes[at] as number;
       this.#completed = (this.#completed + 1) | 0;
     }
-  }
-
-  #belowHighWaterMark(): boolean {
-    this.#engine.flush();
-    this.#bytesSinceCheck = this.#unpostedBytes();
-    return this.#bytesSinceCheck < this._options.highWaterMarkBytes;
-  }
-
-  #unpostedBytes(): number {
-    let bytes = 0;
-    for (let n = this.#slab.gate[Gate.posted] as number; n !== this.#submitted; n = (n + 1) | 0) {
-      bytes += this.#submittedBytes[n & this.#ringMask] as number;
-    }
-    return bytes;
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------

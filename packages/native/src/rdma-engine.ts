@@ -79,6 +79,10 @@ export class RdmaEngine {
     this.#submit(SubmissionKind.ping, handle, 0, 0);
   }
 
+  submitFence(handle: Handle): void {
+    this.#submit(SubmissionKind.fence, handle, 0, 0);
+  }
+
   closeListener(listener: Handle): void {
     if (!this.#closed) this.native.closeListener(listener);
   }

@@ -110,16 +110,21 @@ void connection::post_receives() {
   free_control_ = 0;
 }
 
-void connection::stage(frame_type type, send_class what, uint8_t* frame, uint32_t length) {
-  const frame_header header{type, credits_.take_control(), credits_.take_data(), length, next_sequence_++, 0};
+void connection::stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled) {
+  frame_header header{type, 0, 0, length, next_sequence_++, 0};
+  if (type != frame_type::abort) {
+    // The room that an abort makes is for nobody: the peer's waiting sends are to fail.
+    header.control_credits = credits_.take_control();
+    header.data_credits = credits_.take_data();
+  }
   header.write(frame);
   const auto bytes = static_cast<uint32_t>(frame_header::bytes) + length;
 
   // One in several is signalled: enough to learn in time that slots are free, and no interrupt for each message.
-  bool signalled = what == send_class::farewell;
+  if (what == send_class::farewell) signalled = true;
   if (what == send_class::data) {
     credits_.sent_data();
-    signalled = ++unsignalled_data_ >= std::max(1u, sizes_.send_slots / 4);
+    signalled = signalled || ++unsignalled_data_ >= std::max(1u, sizes_.send_slots / 4);
   } else {
     credits_.sent_control();
     ++control_outstanding_;
@@ -136,14 +141,14 @@ void connection::stage(frame_type type, send_class what, uint8_t* frame, uint32_
   request.num_sge = 1;
   if (signalled) request.send_flags |= IBV_SEND_SIGNALED;
   if (bytes <= limits_.inline_bytes) request.send_flags |= IBV_SEND_INLINE;
-  staged_.push_back({request, {reinterpret_cast<uintptr_t>(frame), bytes, send_region_->lkey()}, what});
+  staged_.push_back({request, {reinterpret_cast<uintptr_t>(frame), bytes, send_region_->lkey()}});
 }
 
-bool connection::stage_control(frame_type type, send_class what) {
+bool connection::stage_control(frame_type type, send_class what, bool signalled) {
   if (!credits_.may_send_control() || ledger_.full() || control_outstanding_ >= control_send_slots) return false;
   uint8_t* frame = memory_.control_frame(sizes_, next_control_frame_);
   next_control_frame_ = (next_control_frame_ + 1) % control_send_slots;
-  stage(type, what, frame, 0);
+  stage(type, what, frame, 0, signalled);
   return true;
 }
 
@@ -172,6 +177,10 @@ void connection::stage_all() {
   }
   if (wants_.pong && stage_control(frame_type::pong, send_class::control)) wants_.pong = false;
   if (wants_.ping && stage_control(frame_type::ping, send_class::control)) wants_.ping = false;
+  if (wants_.fence && pending_.empty()) {
+    const bool needed = unsignalled_data_ > 0;
+    if (!needed || stage_control(frame_type::credit, send_class::control, true)) wants_.fence = false;
+  }
   if (credits_.grant_is_due()) stage_control(frame_type::credit, send_class::control);
 }
 
@@ -186,11 +195,7 @@ std::optional<failure> connection::post_staged() {
   if (error_number < 0) error_number = EIO;
 
   size_t posted = 0;
-  uint32_t data = 0;
-  while (posted < staged_.size() && (error_number == 0 || &staged_[posted].request != refused)) {
-    if (staged_[posted++].what == send_class::data) ++data;
-  }
-  memory_.gate[gate_posted] = static_cast<int32_t>(static_cast<uint32_t>(memory_.gate[gate_posted]) + data);
+  while (posted < staged_.size() && (error_number == 0 || &staged_[posted].request != refused)) ++posted;
   staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(posted));
 
   // A full send queue is backpressure: what stays staged goes when earlier sends are complete.

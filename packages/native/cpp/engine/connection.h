@@ -62,6 +62,8 @@ class connection {
   void want_ready() noexcept { wants_.ready = true; }
   void want_ping() noexcept { wants_.ping = true; }
   void want_close() noexcept { wants_.close = true; }
+  /// Most sends are not signalled; a signalled frame behind them tells that they are complete.
+  void want_fence() noexcept { wants_.fence = true; }
   void want_abort(std::string text);
 
   /// Reposts, and posts everything that both gates allow in one chain. Returns why the queue pair refused.
@@ -103,8 +105,8 @@ class connection {
 
  private:
   void post_receives();
-  void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length);
-  bool stage_control(frame_type type, send_class what);
+  void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled = false);
+  bool stage_control(frame_type type, send_class what, bool signalled = false);
   void stage_all();
   std::optional<failure> post_staged();
 
@@ -146,6 +148,7 @@ class connection {
     bool ready = false;
     bool ping = false;
     bool pong = false;
+    bool fence = false;
     bool close = false;
     bool abort = false;
   } wants_;
@@ -160,7 +163,6 @@ class connection {
   struct staged_send {
     ibv_send_wr request;
     ibv_sge piece;
-    send_class what;
   };
   std::vector<staged_send> staged_;
   // Scratch of post_receives().

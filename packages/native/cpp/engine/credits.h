@@ -51,8 +51,12 @@ class credits {
     unreturned_data_ += data;
     unreturned_control_ += control;
   }
-  /// True when the peer may be about to run dry: half of its data slots wait to be returned.
-  bool grant_is_due() const noexcept { return unreturned_data_ >= std::max(1u, own_data_slots_ / 2); }
+  /// True when half of either kind of slots waits to be returned: the peer may be about to run dry. A frame that
+  /// only grants takes one control slot and answers half of them, so such frames cannot call each other for ever.
+  bool grant_is_due() const noexcept {
+    return unreturned_data_ >= std::max(1u, own_data_slots_ / 2) ||
+           unreturned_control_ >= std::max(1u, own_control_slots_ / 2);
+  }
   uint16_t take_data() noexcept {
     const uint32_t taken = std::min<uint32_t>(unreturned_data_, UINT16_MAX);
     unreturned_data_ -= taken;

@@ -192,6 +192,9 @@ void engine::submit(const event_record* records, size_t count) {
       case submission_kind::ping:
         of->want_ping();
         break;
+      case submission_kind::fence:
+        of->want_fence();
+        break;
       default:
         valid = false;
     }
@@ -219,6 +222,7 @@ void engine::flush() {
       continue;
     }
     if (of->stalled()) stalled.push_back(of->self());
+    if (of->take_writable()) events_.push(event_kind::writable, of->self());
     settle(*of);
   }
   dirty_.clear();

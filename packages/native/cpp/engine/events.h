@@ -25,7 +25,8 @@ enum class event_kind : int32_t {
 enum class submission_kind : int32_t {
   send = 1,     // a: send slot, b: payload bytes behind the slot's header
   release = 2,  // a: receive slot
-  ping = 3
+  ping = 3,
+  fence = 4  // learn soon that everything submitted so far is complete
 };
 
 struct event_record {

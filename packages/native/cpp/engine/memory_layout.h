@@ -34,8 +34,7 @@ enum gate_word : size_t {
   gate_completed = 0,      // data frames whose send has completed: their slots are free
   gate_limit = 1,          // data frames that the peer's credits allow in total
   gate_want_writable = 2,  // JavaScript sets it to 1 when it found a gate shut
-  gate_posted = 3,         // data frames handed to the device
-  gate_words = 16
+  gate_words = 3
 };
 
 struct connection_memory {

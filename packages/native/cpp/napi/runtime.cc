@@ -41,8 +41,8 @@ void runtime::take_submissions() {
 void runtime::pump() {
   if (!open()) return;
   take_submissions();
-  if (delivering_) return;
   engine_->flush();
+  if (delivering_) return;
   driver_->submitted();
   driver_->update_reference();
 }

@@ -35,8 +35,7 @@ class runtime {
   engine& get() { return *engine_; }
   bool open() const noexcept { return engine_ != nullptr && !ending_; }
 
-  /// After any call that changed the engine: takes what was submitted and posts it. Inside a delivery that happens
-  /// anyway at its end.
+  /// After any call that changed the engine: takes what was submitted and posts it.
   void pump();
   /// Ends everything without a farewell. May be called more than once, and during a delivery.
   void end();
