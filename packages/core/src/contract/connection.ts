@@ -106,7 +106,8 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   /**
    * Sends one message. Resolves when the transport has taken the bytes: the caller may then reuse its buffer; it
    * does not say that the peer has them. While the transport is above its high-water mark the promise waits.
-   * Messages arrive in the order of the calls. A lease passes to the connection with the call.
+   * Messages arrive in the order of the calls. A lease passes to the connection with the call. The `data` of a
+   * received message may be sent on and the message be released before the promise has resolved.
    *
    * Rejects with `ERR_VERBMQ_MESSAGE_TOO_LARGE`, `ERR_VERBMQ_SEND_QUEUE_FULL`, `ERR_VERBMQ_CLOSED`,
    * `ERR_VERBMQ_LEASE_RELEASED`, or with the error that ended the connection while the send waited (with

@@ -1,4 +1,5 @@
 import { VerbmqError } from './errors.js';
+import { markReused } from './reused-memory.js';
 
 /** What a message needs of the transport whose memory it shows. */
 export interface MessageOwner {
@@ -110,6 +111,7 @@ export class DebugMessageOwner implements MessageOwner {
 
   wrap(data: Uint8Array, token: number): Message {
     const copy = new Uint8Array(data);
+    markReused(copy.buffer);
     const id = this.#next++;
     this.#live.set(id, { copy, token });
     return new Message(copy, this, id);

@@ -1,5 +1,6 @@
 import type { VerbmqError } from './errors.js';
 import type { OutgoingLease } from './outgoing-lease.js';
+import { isReused } from './reused-memory.js';
 import { SendQueue } from './send-queue.js';
 
 /** The transport's side of sending; see `Connection._submit` and `Connection._bufferedBytes`. */
@@ -43,14 +44,15 @@ export class Outbox {
   /** @throws VerbmqError `ERR_VERBMQ_SEND_QUEUE_FULL` */
   send(data: Uint8Array, lease: OutgoingLease | undefined): Promise<void> {
     if (this.#queue.length === 0) {
-      const taken = this.#hooks.submit(data, lease, true);
+      const taken = this.#hooks.submit(data, lease, lease !== undefined || !isReused(data));
       if (taken !== false) {
         lease?.markTaken();
         this.#count(data);
         return taken === true ? TAKEN : taken;
       }
     }
-    const waiting = this.#queue.push(data, lease);
+    const stable = lease === undefined && isReused(data) ? new Uint8Array(data) : data;
+    const waiting = this.#queue.push(stable, lease);
     lease?.markTaken();
     this.backpressureEvents++;
     return waiting;
