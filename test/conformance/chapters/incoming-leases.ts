@@ -1,6 +1,6 @@
 import type { Connection, Message } from '@verbmq/core';
 import { expect, test } from 'vitest';
-import { expectBytes, numbered, numberOf, pattern, sameBytes, take } from '../../support/messages.js';
+import { expectBytes, fill, numbered, numberOf, pattern, sameBytes, take } from '../../support/messages.js';
 import { connectPair } from '../../support/pair.js';
 import { type SetUp, scaled } from '../../support/set-up.js';
 
@@ -131,12 +131,31 @@ export function incomingLeases(setUp: SetUp): void {
   test('a retained message outlives its connection', async () => {
     const { client, server } = await connectPair(setUp);
     const handled = nextMessage(server, (message) => message.retain());
-    await client.send(pattern(5000, 3));
+    const length = Math.min(client.maxMessageBytes, 5000);
+    await client.send(pattern(length, 3));
     const message = await handled;
     client.abort('the message stays');
     await Promise.all([client.closed, server.closed]);
-    expectBytes(message.data, pattern(5000, 3));
+    expectBytes(message.data, pattern(length, 3));
     message.release();
+  });
+
+  test('what a handler sends on is sent as it was, also when it had to wait and the message is over', async () => {
+    const { client, server } = await connectPair(setUp, { server: { debugLeases: true } });
+    const length = Math.min(client.maxMessageBytes, 100_000);
+    const filled = await fill(server, (n) => numbered(n, Math.min(client.maxMessageBytes, 5000)));
+    const echoes: Promise<void>[] = [];
+    const count = 4;
+    const all = new Promise<void>((resolve) => {
+      server.onMessage((message) => {
+        if (echoes.push(server.send(message.data)) === count) resolve();
+      });
+    });
+    for (let n = 0; n < count; n++) await client.send(pattern(length, n));
+    await all;
+    const received = await take(client, filled + count);
+    await Promise.all(echoes);
+    for (let n = 0; n < count; n++) expectBytes(received[filled + n]!, pattern(length, n));
   });
 
   test('in debug mode a view that was kept by mistake is empty after the release', async () => {
