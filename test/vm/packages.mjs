@@ -50,7 +50,16 @@ export function missingPackages(packages) {
 export function aptGet(args, directory) {
   const result = spawnSync(
     'apt-get',
-    ['-o', 'DPkg::Lock::Timeout=300', '-o', 'APT::Sandbox::User=root', '-qq', ...args],
+    [
+      '-o',
+      'DPkg::Lock::Timeout=300',
+      '-o',
+      'APT::Sandbox::User=root',
+      '-o',
+      'Dpkg::Use-Pty=0',
+      '-qq',
+      ...args,
+    ],
     {
       cwd: directory,
       stdio: ['ignore', 2, 2],
