@@ -35,12 +35,41 @@ const outputDirectory = join(packageDirectory, output);
 const recordFile = join(outputDirectory, 'verbmq-build.json');
 const require = createRequire(import.meta.url);
 
+/** One build at a time in one directory: the loser of a race finds the winner's build. */
+function withLock(body) {
+  const lock = join(outputDirectory, 'verbmq-build.lock');
+  mkdirSync(outputDirectory, { recursive: true });
+  for (;;) {
+    try {
+      writeFileSync(lock, String(process.pid), { flag: 'wx' });
+      break;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+      if (holderIsGone(lock)) rmSync(lock, { force: true });
+      else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+    }
+  }
+  try {
+    body();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+function holderIsGone(lock) {
+  try {
+    process.kill(Number(readFileSync(lock, 'utf8')) || process.pid, 0);
+    return false;
+  } catch (error) {
+    return error.code === 'ESRCH';
+  }
+}
+
 function main() {
   const stamp = stampOfSources();
   const previous = readRecord();
   if (previous?.stamp === stamp && previous.built) return report('the addon is up to date', true);
 
-  mkdirSync(outputDirectory, { recursive: true });
   const obstacle = findObstacle();
   if (obstacle !== undefined) return giveUp(stamp, obstacle);
 
@@ -146,4 +175,4 @@ function report(text, good) {
   (good ? process.stdout : process.stderr).write(`@verbmq/native: ${text}\n`);
 }
 
-main();
+withLock(main);
