@@ -1,0 +1,48 @@
+import type { Address, Connection } from '@verbmq/core';
+import { type RdmaConnectOptions, RdmaTransport } from '@verbmq/native';
+import type { SetUp } from '../set-up.js';
+
+/** What the environment says of the device to test on. */
+export interface RdmaAddresses {
+  /** An IP address of the device, to listen on. */
+  readonly listen: string;
+  /** Where to connect from, where that is another device. */
+  readonly source: string | undefined;
+}
+
+/**
+ * RDMA on the device that has these addresses: Soft-RoCE, Soft-iWARP, or a real one. The kernel's part of a connection
+ * outlives neither side, so peers may be in other processes.
+ */
+export function rdmaSetUp({ listen, source }: RdmaAddresses): SetUp {
+  const connectOptions = source === undefined ? {} : { localAddress: source };
+
+  class BoundRdmaTransport extends RdmaTransport {
+    override connect(address: Address, options?: RdmaConnectOptions): Promise<Connection> {
+      return super.connect(address, { ...options, ...connectOptions });
+    }
+  }
+
+  return {
+    kind: 'rdma',
+    capabilities: { oneSided: 'none', atomics: 'none', largeMessages: 'none', zeroCopySend: 'native' },
+    /** Inline data, and slots with their header. */
+    boundaries: [64, 220, 256, 1024, 4096 - 16],
+    /** The receive slots of one side and the send slots of the other, and the high-water mark. */
+    unreadBytes: 1.5 * 1024 * 1024,
+    crossesProcesses: true,
+    peer: { module: '@verbmq/native', name: 'RdmaTransport', options: {}, connectOptions },
+    createTransport: (options) => new BoundRdmaTransport(options),
+    listenAddress: () => ({ host: listen, port: 0 }),
+    deadAddress: () => ({ host: listen, port: 1 }),
+  };
+}
+
+/** @throws when there is no device to test on: these tests are run where there is one, and may not pass elsewhere. */
+export function rdmaAddresses(): RdmaAddresses {
+  const listen = process.env.VERBMQ_RDMA_ADDRESS;
+  if (listen === undefined) {
+    throw new Error('set VERBMQ_RDMA_ADDRESS to an IP address of an RDMA device, or run this in the guest');
+  }
+  return { listen, source: process.env.VERBMQ_RDMA_SOURCE_ADDRESS };
+}
