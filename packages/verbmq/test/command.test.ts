@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
 
-const COMMAND = fileURLToPath(new URL('../dist/command/main.js', import.meta.url));
+const COMMAND = fileURLToPath(new URL('../bin/verbmq.js', import.meta.url));
 
 describe('the verbmq command', () => {
   const children: ChildProcess[] = [];

@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { parseArgs } from 'node:util';
 import { isVerbmqError } from '@verbmq/core';
 import { ping } from './ping.js';
