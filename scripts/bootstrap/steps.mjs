@@ -91,7 +91,7 @@ export async function buildAddon({ required }) {
     ['packages/native/scripts/install.mjs', ...(required ? ['--required'] : [])],
     { timeLimitMs: 10 * minutes },
   );
-  if (output.trim() !== '') {
+  if (!output.includes('up to date')) {
     log(output.trim());
   }
 }

@@ -3,8 +3,6 @@
  * its driver is for in one run.
  */
 
-import { join } from 'node:path';
-import { root } from '../lib/paths.mjs';
 import { runVitest, runVitestInGuest } from './vitest-run.mjs';
 
 const minute = 60_000;
@@ -36,30 +34,4 @@ export const guestParts = [
   },
   guestPart('rxe', 'RDMA on Soft-RoCE', { driver: 'rxe', args: all, timeLimitMs: 10 * minute }),
   guestPart('siw', 'RDMA on Soft-iWARP', { driver: 'siw', args: all, timeLimitMs: 10 * minute }),
-  {
-    name: 'asan',
-    title: 'RDMA on Soft-RoCE, the addon under AddressSanitizer and UndefinedBehaviorSanitizer',
-    inGuest: true,
-    run: async (context) => {
-      const build = await context.check(
-        'build with sanitizers',
-        process.execPath,
-        [join(root, 'packages/native/scripts/install.mjs'), '--sanitize', '--required'],
-        { timeLimitMs: 10 * minute },
-      );
-      if (build.state === 'failed') {
-        return [build];
-      }
-      return [
-        build,
-        ...(await runVitestInGuest(context, {
-          name: 'asan',
-          driver: 'rxe',
-          sanitizers: true,
-          runs: [{ name: 'asan', args: all }],
-          timeLimitMs: 15 * minute,
-        })),
-      ];
-    },
-  },
 ];

@@ -12,6 +12,7 @@ import { guestParts } from './guest-parts.mjs';
 import { nodeOfVersion, otherNodes } from './other-node.mjs';
 import { checkPackages } from './package-checks.mjs';
 import { skipped } from './results.mjs';
+import { sanitizerParts } from './sanitizer-parts.mjs';
 import { runVitest } from './vitest-run.mjs';
 
 const minute = 60_000;
@@ -101,6 +102,7 @@ export const parts = [
         await context.check('dependency rule', node, [script('check-dependency-rule')], settings),
         await context.check('documents', node, [script('check-documents')], settings),
         await context.check('files', node, [script('check-files')], settings),
+        await context.check('projects of tests', node, [script('check-test-projects')], settings),
       ];
     },
   },
@@ -134,4 +136,5 @@ export const parts = [
     },
   })),
   ...guestParts,
+  ...sanitizerParts,
 ];

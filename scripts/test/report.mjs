@@ -46,6 +46,15 @@ function skips(parts) {
   ]);
 }
 
+/** A difference of long arrays has thousands of lines. */
+const detailLines = 60;
+
+/** @param {string[]} lines */
+const shortened = (lines) =>
+  lines.length <= detailLines
+    ? lines
+    : [...lines.slice(0, detailLines), `… and ${lines.length - detailLines} lines more, see .cache/test`];
+
 /** @param {readonly PartResult[]} parts */
 function failures(parts) {
   return parts.flatMap(({ name: part, outcomes }) =>
@@ -54,7 +63,7 @@ function failures(parts) {
       .flatMap(({ name, details }) => [
         '',
         `FAILED in ${part}: ${name}`,
-        ...(details ?? 'no details').split('\n').map((line) => `    ${line}`),
+        ...shortened((details ?? 'no details').split('\n')).map((line) => `    ${line}`),
       ]),
   );
 }

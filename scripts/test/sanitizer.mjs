@@ -21,25 +21,24 @@ const compilerLibrary = (name) =>
   execFileSync(process.env.CXX ?? 'g++', [`-print-file-name=${name}`], { encoding: 'utf8' }).trim();
 
 /**
- * For a shell in the guest, which knows VERBMQ_GUEST_OUT.
- * @returns {string} words for `env`
+ * @param {string} directory where the reports of the sanitizers go
+ * @returns {Record<string, string>} for a run of Node
  */
-export function sanitizerEnvironment() {
-  // libstdc++ as well: the sanitizer looks for the function that throws before the addon brings it.
-  const libraries = ['libasan.so', 'libstdc++.so.6'].map(compilerLibrary).join(' ');
-  const log = `log_path="$VERBMQ_GUEST_OUT"/${logName}`;
-  return [
-    'VERBMQ_ADDON=asan',
-    `LD_PRELOAD='${libraries}'`,
+export function sanitizerEnvironment(directory) {
+  const log = `log_path=${join(directory, logName)}`;
+  return {
+    VERBMQ_ADDON: 'asan',
+    // libstdc++ as well: the sanitizer looks for the function that throws before the addon brings it.
+    LD_PRELOAD: ['libasan.so', 'libstdc++.so.6'].map(compilerLibrary).join(' '),
     // Leaks are judged here and not by the exit status; see above.
-    `LSAN_OPTIONS=exitcode=0`,
-    `ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:${log}`,
-    `UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:${log}`,
-  ].join(' ');
+    LSAN_OPTIONS: 'exitcode=0',
+    ASAN_OPTIONS: `detect_leaks=1:strict_string_checks=1:${log}`,
+    UBSAN_OPTIONS: `print_stacktrace=1:halt_on_error=1:${log}`,
+  };
 }
 
-/** Frames of the addon's own code in a stack. */
-const addonFrame = /build-asan\/|\/cpp\/(verbs|engine|napi)\//;
+/** Frames of our own code in a stack: the addon, and the simulated device that it is tested with. */
+const addonFrame = /build-asan\/|\/cpp\/(verbs|engine|napi)\/|\/simulated-verbs\//;
 
 /**
  * @param {string} directory where the sanitizers' reports came to
@@ -50,7 +49,7 @@ export function sanitizerOutcomes(directory) {
     .filter((name) => name.startsWith(`${logName}.`))
     .flatMap((name) => faultsOf(readFileSync(join(directory, name), 'utf8')));
   return reports.length === 0
-    ? [passed('sanitizers: no fault in the addon')]
+    ? [passed('sanitizers: no fault')]
     : reports.map((text, index) => failed(`sanitizers: fault ${index + 1}`, text));
 }
 

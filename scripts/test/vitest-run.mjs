@@ -16,8 +16,14 @@ import { sanitizerEnvironment, sanitizerOutcomes } from './sanitizer.mjs';
  * @property {string} name
  * @property {string[]} args of `vitest run`
  * @property {string} [node] the Node to run; default: this one
- * @property {Record<string, string>} [env]
+ * @property {boolean} [sanitizers] use the addon that was built with sanitizers, and fail on what they report
  */
+
+/** @param {VitestRun} run @param {string} directory for reports @param {string} recording @returns {Record<string, string>} */
+const environmentOf = ({ sanitizers }, directory, recording) => ({
+  VERBMQ_TEST_RECORD: recording,
+  ...(sanitizers ? sanitizerEnvironment(directory) : {}),
+});
 
 /** @param {VitestRun} run */
 const vitestArgs = ({ args }) => [
@@ -36,12 +42,14 @@ const readIfThere = (path) => (existsSync(path) ? readFileSync(path, 'utf8') : u
  * @returns {Promise<Outcome[]>}
  */
 export async function runVitest(context, run, timeLimitMs) {
-  const recording = join(mkdtempSync(join(context.directory, 'run-')), 'outcomes.jsonl');
+  const directory = mkdtempSync(join(context.directory, 'run-'));
+  const recording = join(directory, 'outcomes.jsonl');
   const { failure, output } = await context.run(run.name, run.node ?? process.execPath, vitestArgs(run), {
     timeLimitMs,
-    env: { ...run.env, VERBMQ_TEST_RECORD: recording },
+    env: environmentOf(run, directory, recording),
   });
-  return outcomesOfRun(run.name, readIfThere(recording), failure, output);
+  const outcomes = outcomesOfRun(run.name, readIfThere(recording), failure, output);
+  return run.sanitizers ? [...outcomes, ...sanitizerOutcomes(directory)] : outcomes;
 }
 
 /**
@@ -50,7 +58,6 @@ export async function runVitest(context, run, timeLimitMs) {
  * @property {'rxe' | 'siw' | 'none'} driver
  * @property {number} [memlockKib] default: no limit
  * @property {VitestRun[]} runs one after the other
- * @property {boolean} [sanitizers] run on the addon that was built with sanitizers, and fail on what they report
  * @property {number} timeLimitMs of all together, from the boot on
  */
 
@@ -76,12 +83,7 @@ export async function runVitestInGuest(context, session) {
       ...(session.memlockKib === undefined ? [] : ['--memlock', String(session.memlockKib)]),
       ...['--timeout', String(Math.ceil(session.timeLimitMs / 1000))],
       ...['--out', out],
-      ...[
-        '--',
-        'sh',
-        '-c',
-        session.runs.map((run) => guestCommand(run, session.sanitizers ?? false)).join('\n'),
-      ],
+      ...['--', 'sh', '-c', session.runs.map(guestCommand).join('\n')],
     ],
     { timeLimitMs: session.timeLimitMs + guestEndingMs },
   );
@@ -89,24 +91,35 @@ export async function runVitestInGuest(context, session) {
     const status = readIfThere(join(out, `${run.name}.status`))?.trim();
     const runFailure =
       status === '0' ? undefined : `exit status ${status ?? 'unknown'}, guest: ${failure ?? 'fine'}`;
-    return outcomesOfRun(run.name, readIfThere(join(out, `${run.name}.jsonl`)), runFailure, output);
+    return [
+      ...outcomesOfRun(run.name, readIfThere(join(out, `${run.name}.jsonl`)), runFailure, output),
+      ...(run.sanitizers ? sanitizerOutcomes(out) : []),
+    ];
   });
   if (failure !== undefined && !outcomes.some(({ state }) => state === 'failed')) {
     outcomes.push(failed(session.name, `the guest: ${failure}\n${lastLines(output)}`));
   }
-  return session.sanitizers ? [...outcomes, ...sanitizerOutcomes(out)] : outcomes;
+  return outcomes;
 }
 
-/** @param {VitestRun} run @param {boolean} sanitizers */
-function guestCommand(run, sanitizers) {
-  const environment = Object.entries(run.env ?? {}).map(([name, value]) => `${name}=${quote(value)}`);
-  if (sanitizers) {
-    environment.push(sanitizerEnvironment());
-  }
+/** What the guest's shell puts in the place of its directory of results, whose path only it knows. */
+const guestOut = '@OUT@';
+
+/** @param {string} text @returns {string} a shell's word for it */
+const guestWord = (text) => quote(text).replaceAll(guestOut, `'"$VERBMQ_GUEST_OUT"'`);
+
+/** @param {VitestRun} run */
+function guestCommand(run) {
+  const environment = environmentOf(run, guestOut, `${guestOut}/${run.name}.jsonl`);
+  const words = [
+    'env',
+    ...Object.entries(environment).map(([name, value]) => `${name}=${value}`),
+    run.node ?? process.execPath,
+    ...vitestArgs(run),
+  ];
   return [
     `echo ${quote(`--- ${run.name}`)}`,
-    `env VERBMQ_TEST_RECORD="$VERBMQ_GUEST_OUT"/${quote(`${run.name}.jsonl`)} ${environment.join(' ')} \\`,
-    `  ${[run.node ?? process.execPath, ...vitestArgs(run)].map(quote).join(' ')}`,
-    `echo $? >"$VERBMQ_GUEST_OUT"/${quote(`${run.name}.status`)}`,
+    words.map(guestWord).join(' '),
+    `echo $? >${guestWord(`${guestOut}/${run.name}.status`)}`,
   ].join('\n');
 }
