@@ -62,6 +62,7 @@ export class Wire {
       if (frame === undefined) break; // the connection was ended by one of those before
       const verdict = this.#ends.judge(frame);
       if (verdict === 'lose') {
+        this.#frames.unshift(frame); // it is among what has not left
         this.#ends.lose();
         return;
       }

@@ -1,0 +1,111 @@
+import { expect, test, vi } from 'vitest';
+import { VerbmqError } from '../src/contract/errors.js';
+import { Outbox, type OutboxHooks } from '../src/contract/outbox.js';
+import { markReused } from '../src/contract/reused-memory.js';
+
+/** An outbox over a transport that takes what `submit` says, and what it was given. */
+function make(submit: OutboxHooks['submit']) {
+  const taken: { bytes: number[]; mayBorrow: boolean }[] = [];
+  let buffered = 0;
+  const outbox = new Outbox(1000, {
+    submit: (data, lease, mayBorrow) => {
+      const answer = submit(data, lease, mayBorrow);
+      if (answer !== false) taken.push({ bytes: [...data], mayBorrow });
+      return answer;
+    },
+    bufferedBytes: () => buffered,
+  });
+  return { outbox, taken, setBuffered: (bytes: number) => (buffered = bytes) };
+}
+
+test('what finds room goes straight to the transport', async () => {
+  const { outbox, taken } = make(() => true);
+  await outbox.send(Uint8Array.of(1), undefined);
+  expect(outbox.trySend(Uint8Array.of(2), undefined)).toBe(true);
+  expect(taken).toEqual([
+    { bytes: [1], mayBorrow: true },
+    { bytes: [2], mayBorrow: false },
+  ]);
+  expect(outbox).toMatchObject({ messagesSent: 2, bytesSent: 2, waiting: 0, backpressureEvents: 0 });
+});
+
+test('what finds none waits in line, and nothing overtakes it', async () => {
+  let room = 0;
+  const { outbox, taken } = make(() => room-- > 0);
+  const sends = [1, 2, 3].map((n) => outbox.send(Uint8Array.of(n), undefined));
+  expect(outbox.waiting).toBe(3);
+  room = 100;
+  expect(outbox.trySend(Uint8Array.of(9), undefined)).toBe(false);
+  room = 2;
+  outbox.flush();
+  await Promise.all(sends.slice(0, 2));
+  expect(outbox.waiting).toBe(1);
+  room = 100;
+  outbox.flush();
+  await sends[2];
+  expect(taken.map(({ bytes }) => bytes[0])).toEqual([1, 2, 3]);
+});
+
+test('a send that the transport borrows resolves when the transport says so', async () => {
+  let resolve!: () => void;
+  const borrowed = new Promise<void>((done) => {
+    resolve = done;
+  });
+  const { outbox } = make(() => borrowed);
+  let settled = false;
+  const sending = outbox.send(Uint8Array.of(1), undefined).then(() => {
+    settled = true;
+  });
+  await Promise.resolve();
+  expect(settled).toBe(false);
+  resolve();
+  await sending;
+});
+
+test('what lies in memory that is used again is not lent, and copied when it has to wait', async () => {
+  let room = 1;
+  const { outbox, taken } = make(() => room-- > 0);
+  const slot = Uint8Array.of(1, 1);
+  markReused(slot.buffer);
+  await outbox.send(slot, undefined);
+  const waiting = outbox.send(slot, undefined);
+  slot.fill(7); // the next message has arrived
+  room = 1;
+  outbox.flush();
+  await waiting;
+  expect(taken).toEqual([
+    { bytes: [1, 1], mayBorrow: false },
+    { bytes: [1, 1], mayBorrow: true },
+  ]);
+});
+
+test('drain resolves when nothing waits and nothing is buffered', async () => {
+  let room = 0;
+  const { outbox, setBuffered } = make(() => room-- > 0);
+  await outbox.drain();
+  const sending = outbox.send(Uint8Array.of(1), undefined);
+  const resolved = vi.fn();
+  const drained = outbox.drain().then(resolved);
+  outbox.settleDrainIfEmpty();
+  room = 1;
+  setBuffered(1);
+  outbox.flush();
+  await sending;
+  outbox.settleDrainIfEmpty();
+  await Promise.resolve();
+  expect(resolved).not.toHaveBeenCalled();
+  setBuffered(0);
+  outbox.settleDrainIfEmpty();
+  await drained;
+});
+
+test('a failure rejects what waits and who waits', async () => {
+  const { outbox } = make(() => false);
+  const sending = outbox.send(Uint8Array.of(1), undefined);
+  const draining = outbox.drain();
+  const error = new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'lost');
+  outbox.fail(error);
+  await expect(sending).rejects.toBe(error);
+  await expect(draining).rejects.toBe(error);
+  expect(outbox.waiting).toBe(0);
+});
