@@ -1,0 +1,95 @@
+import { VerbmqError } from '../contract/errors.js';
+import { FrameError } from './frame-reader.js';
+
+/** What is allocated at first for a body, whatever length is claimed, in bytes. */
+const FIRST_BYTES = 256 * 1024;
+
+/** What all bodies that are being assembled at one side of a connection may hold. */
+export class AssemblyBudget {
+  readonly maxBodyBytes: number;
+  readonly #maxBytes: number;
+  #bytes = 0;
+
+  constructor(maxBodyBytes: number) {
+    this.maxBodyBytes = maxBodyBytes;
+    this.#maxBytes = maxBodyBytes * 4;
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_OVERLOADED`. */
+  take(bytes: number): void {
+    if (this.#bytes + bytes > this.#maxBytes) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_OVERLOADED',
+        `large bodies that arrive at the same time would hold more than ${this.#maxBytes} bytes`,
+        { reason: 'bodies' },
+      );
+    }
+    this.#bytes += bytes;
+  }
+
+  give(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+}
+
+/** A body that arrives in pieces. Its memory grows with what has arrived, not with what was claimed. */
+export class Assembly {
+  readonly raw: boolean;
+  readonly #budget: AssemblyBudget;
+  readonly #total: number;
+  #bytes: Uint8Array;
+  #filled = 0;
+
+  /** @throws VerbmqError `ERR_VERBMQ_MESSAGE_TOO_LARGE` or `ERR_VERBMQ_OVERLOADED`. */
+  constructor(budget: AssemblyBudget, total: number, raw: boolean) {
+    if (total > budget.maxBodyBytes) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_MESSAGE_TOO_LARGE',
+        `a body of ${total} bytes exceeds the ${budget.maxBodyBytes} that are accepted: raise maxBodyBytes, or stream it`,
+      );
+    }
+    const first = Math.min(total, FIRST_BYTES);
+    budget.take(first);
+    this.raw = raw;
+    this.#budget = budget;
+    this.#total = total;
+    this.#bytes = Buffer.allocUnsafeSlow(first);
+  }
+
+  /**
+   * Takes the next piece. Answers with the whole body after the last one.
+   * @throws FrameError for an empty piece or one too many, VerbmqError `ERR_VERBMQ_OVERLOADED`.
+   */
+  add(piece: Uint8Array): Uint8Array | undefined {
+    const filled = this.#filled + piece.byteLength;
+    if (piece.byteLength === 0) throw new FrameError('an empty piece');
+    if (filled > this.#total) throw new FrameError('a body is longer than it was announced');
+    if (filled > this.#bytes.byteLength) this.#grow(filled);
+    this.#bytes.set(piece, this.#filled);
+    this.#filled = filled;
+    if (filled < this.#total) return undefined;
+    this.release();
+    return this.#bytes;
+  }
+
+  /** The memory counts no more: the body is complete, or nobody wants it. */
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#budget.give(this.#bytes.byteLength);
+  }
+
+  #released = false;
+
+  #grow(needed: number): void {
+    const bytes = Math.min(Math.max(needed, this.#bytes.byteLength * 2), this.#total);
+    this.#budget.take(bytes - this.#bytes.byteLength);
+    const larger = Buffer.allocUnsafeSlow(bytes);
+    larger.set(this.#bytes.subarray(0, this.#filled));
+    this.#bytes = larger;
+  }
+}

@@ -1,0 +1,140 @@
+import type { Connection } from '../contract/connection.js';
+import { isVerbmqError } from '../contract/errors.js';
+import type { OutgoingLease } from '../contract/outgoing-lease.js';
+import { FRAME, HEADER_BYTES, TO_CALLER } from './protocol.js';
+
+/** A large body on its way out. */
+export interface Transfer {
+  readonly toCaller: boolean;
+  readonly id: number;
+  readonly body: Uint8Array;
+  offset: number;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Pieces that may wait for the transport at a time: one leaves while the next is being filled. */
+const MAX_OUTSTANDING = 2;
+
+/**
+ * Sends large bodies in pieces, one of each in turn, and hands the transport only a few at a time, so that other
+ * calls go between them.
+ */
+export class BulkLane {
+  readonly #connection: Connection;
+  readonly #pieceBytes: number;
+  #queue: Transfer[] = [];
+  #outstanding = 0;
+  #bytes = 0;
+
+  /** @param pieceBytes the longest message to send. */
+  constructor(connection: Connection, pieceBytes: number) {
+    this.#connection = connection;
+    this.#pieceBytes = pieceBytes - HEADER_BYTES;
+  }
+
+  /** Bytes that have not been given to the transport yet. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * Sends `body`, which must not change until then. The promise resolves when the transport has taken all of it, or when
+   * the transfer was cancelled.
+   */
+  add(toCaller: boolean, id: number, body: Uint8Array): { transfer: Transfer; sent: Promise<void> } {
+    let transfer!: Transfer;
+    const sent = new Promise<void>((resolve, reject) => {
+      transfer = { toCaller, id, body, offset: 0, resolve, reject };
+    });
+    this.#bytes += body.byteLength;
+    this.#queue.push(transfer);
+    this.#advance();
+    return { transfer, sent };
+  }
+
+  /** Sends nothing more of it. */
+  cancel(transfer: Transfer): void {
+    this.#remove(transfer);
+    transfer.resolve();
+  }
+
+  #remove(transfer: Transfer): void {
+    const index = this.#queue.indexOf(transfer);
+    if (index < 0) return;
+    this.#queue.splice(index, 1);
+    this.#bytes -= transfer.body.byteLength - transfer.offset;
+  }
+
+  #advance(): void {
+    while (this.#outstanding < MAX_OUTSTANDING) {
+      const transfer = this.#queue[0];
+      if (transfer === undefined) return;
+      this.#sendPiece(transfer);
+    }
+  }
+
+  #sendPiece(transfer: Transfer): void {
+    const { body, offset } = transfer;
+    const size = Math.min(this.#pieceBytes, body.byteLength - offset);
+    let sending: Promise<void>;
+    try {
+      sending = this.#connection.send(this.#fill(transfer, body.subarray(offset, offset + size)));
+    } catch (error) {
+      this.#remove(transfer);
+      transfer.reject(error);
+      return;
+    }
+    this.#queue.shift();
+    this.#bytes -= size;
+    transfer.offset += size;
+    const last = transfer.offset === body.byteLength;
+    if (!last) this.#queue.push(transfer);
+    this.#outstanding++;
+    sending.then(
+      () => {
+        this.#outstanding--;
+        if (last) transfer.resolve();
+        this.#advance();
+      },
+      (error: unknown) => {
+        this.#outstanding--;
+        this.#remove(transfer);
+        transfer.reject(error);
+        this.#advance();
+      },
+    );
+  }
+
+  /** A frame with a piece, in memory of the transport where it has some. */
+  #fill({ toCaller, id }: Transfer, piece: Uint8Array): OutgoingLease | Uint8Array {
+    const head = writeHead(toCaller ? FRAME.piece | TO_CALLER : FRAME.piece, id);
+    const bytes = head.byteLength + piece.byteLength;
+    const memory = this.#allocate(bytes);
+    const data = memory instanceof Uint8Array ? memory : memory.data;
+    data.set(head);
+    data.set(piece, head.byteLength);
+    return memory;
+  }
+
+  #allocate(bytes: number): OutgoingLease | Uint8Array {
+    try {
+      return this.#connection.allocate(bytes);
+    } catch (error) {
+      // The transport's memory is in use. It takes ordinary memory as well, and holds us back until there is room.
+      if (isVerbmqError(error, 'ERR_VERBMQ_NO_BUFFERS')) return Buffer.allocUnsafeSlow(bytes);
+      throw error;
+    }
+  }
+}
+
+function writeHead(type: number, id: number): Uint8Array {
+  const head = [type, 0];
+  let rest = id;
+  while (rest >= 0x80) {
+    head.push((rest % 128) | 0x80);
+    rest = Math.floor(rest / 128);
+  }
+  head.push(rest);
+  return Uint8Array.from(head);
+}

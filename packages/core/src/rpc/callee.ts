@@ -1,0 +1,282 @@
+import { type ErrorCode, isVerbmqError, VerbmqError } from '../contract/errors.js';
+import { Assembly, AssemblyBudget } from './assembly.js';
+import { ownBody, readBody } from './body.js';
+import { FrameError, type FrameReader } from './frame-reader.js';
+import { giveBackWriter, takeWriter } from './frame-writer.js';
+import { InboundStream } from './inbound-stream.js';
+import { readMetadata } from './metadata.js';
+import { FLAG, FRAME, HEADER_BYTES, MAX_METHOD_BYTES, RPC_VERSION } from './protocol.js';
+import { ServerCall } from './server-call.js';
+import type { Method, ServerCore } from './server-core.js';
+import type { RpcSession } from './session.js';
+
+/** A peer that is so many times over `maxBacklogBytes` does not read at all, and is sent away. */
+const BACKLOG_FACTOR = 2;
+
+/** The called side of a session: the calls that are being answered. */
+export class Callee {
+  readonly session: RpcSession;
+  readonly #calls = new Map<number, ServerCall>();
+  #server: ServerCore | undefined;
+  #budget: AssemblyBudget | undefined;
+  #lastId = 0;
+
+  constructor(session: RpcSession) {
+    this.session = session;
+  }
+
+  /**
+   * From now on `server` answers, and the peer is told what it serves.
+   * @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when another server answers already.
+   */
+  attach(server: ServerCore): void {
+    if (this.#server !== undefined) {
+      throw new VerbmqError('ERR_VERBMQ_RECEIVER_ATTACHED', 'this connection is served already');
+    }
+    this.#server = server;
+    this.#budget = new AssemblyBudget(server.settings.maxBodyBytes);
+    this.#announce(server.methods);
+  }
+
+  get server(): ServerCore {
+    return this.#server as ServerCore;
+  }
+
+  get runningCalls(): number {
+    return this.#calls.size;
+  }
+
+  track(call: ServerCall): void {
+    this.#calls.set(call.id, call);
+    this.server.started();
+  }
+
+  untrack(call: ServerCall): void {
+    if (this.#calls.delete(call.id)) this.server.finished();
+  }
+
+  /** Ends every call: nobody waits for the answers, or will ever get them. */
+  end(error: VerbmqError): void {
+    for (const call of [...this.#calls.values()]) call.cancel(error);
+  }
+
+  /** As `end`, but the callers are told. */
+  giveUp(error: VerbmqError): void {
+    for (const call of [...this.#calls.values()]) call.fail(error);
+  }
+
+  // ---- receiving -------------------------------------------------------------------------------------------
+
+  /** @throws FrameError */
+  receive(reader: FrameReader): void {
+    if (reader.type === FRAME.call) {
+      this.#call(reader);
+      return;
+    }
+    const call = this.#calls.get(reader.id);
+    if (call === undefined) {
+      // One that has been answered meanwhile; or one that never was.
+      if (reader.id > this.#lastId || reader.id === 0)
+        throw new FrameError('a frame of a call that nobody made');
+      return;
+    }
+    switch (reader.type) {
+      case FRAME.cancel:
+        call.cancel(new VerbmqError('ERR_VERBMQ_CANCELLED', `the caller of ${call.method} cancelled`));
+        break;
+      case FRAME.item:
+        this.#item(call, reader);
+        break;
+      case FRAME.end:
+        if (call.inbound === undefined) throw new FrameError('the end of no stream');
+        if (call.assembly !== undefined) throw new FrameError('the end of a stream within an item');
+        call.inbound.end();
+        break;
+      case FRAME.piece:
+        this.#piece(call, reader);
+        break;
+      case FRAME.credit: {
+        const bytes = reader.number();
+        reader.end();
+        call.grant(bytes);
+        break;
+      }
+      default:
+        throw new FrameError(`the frame type ${reader.type}`);
+    }
+  }
+
+  #call(reader: FrameReader): void {
+    const { id } = reader;
+    if (id <= this.#lastId) throw new FrameError('a call whose number is not new');
+    this.#lastId = id;
+    const server = this.#server;
+    let name = '';
+    let method: Method | undefined;
+    if (reader.has(FLAG.named)) {
+      name = reader.text(MAX_METHOD_BYTES);
+      method = server?.byName.get(name);
+    } else {
+      const number = reader.number();
+      name = `number ${number}`;
+      method = server?.methods[number];
+    }
+    const timeoutMs = reader.has(FLAG.deadline) ? reader.number() : undefined;
+    const metadata = reader.has(FLAG.metadata) ? readMetadata(reader) : undefined;
+    if (method === undefined || server === undefined) {
+      this.#refuse(id, 'ERR_VERBMQ_RPC_UNKNOWN_METHOD', '', `the peer has no method ${name}`);
+      return;
+    }
+    if (!this.#admit(id, server)) return;
+    const call = new ServerCall(this, method, id, reader.has(FLAG.streamOut), timeoutMs, metadata);
+    if (reader.has(FLAG.streamIn)) {
+      reader.end();
+      this.#openInbound(call);
+    } else if (reader.has(FLAG.partial)) {
+      this.#assemble(call, reader, false);
+    } else {
+      this.#run(call, () => readBody(reader, server.settings.codec));
+    }
+  }
+
+  /** Whether one more call may run now. Refused calls have not run, so the caller may try again. */
+  #admit(id: number, server: ServerCore): boolean {
+    const { settings } = server;
+    if (server.draining) {
+      return this.#overloaded(id, 'draining', 'the server is shutting down');
+    }
+    if (
+      server.running >= settings.maxConcurrentCalls ||
+      this.#calls.size >= settings.maxConcurrentCallsPerConnection
+    ) {
+      return this.#overloaded(id, 'concurrency', 'the server runs as many calls as it may');
+    }
+    const backlog = this.session.backlogBytes;
+    if (backlog <= settings.maxBacklogBytes) return true;
+    if (backlog > settings.maxBacklogBytes * BACKLOG_FACTOR) {
+      throw new FrameError('the answers are not read');
+    }
+    return this.#overloaded(id, 'backlog', `${backlog} bytes of answers wait to be read by the caller`);
+  }
+
+  #overloaded(id: number, reason: string, message: string): false {
+    this.#refuse(id, 'ERR_VERBMQ_OVERLOADED', reason, message);
+    return false;
+  }
+
+  #run(call: ServerCall, read: () => unknown): void {
+    let body: unknown;
+    try {
+      body = read();
+    } catch (error) {
+      if (!isVerbmqError(error)) throw error;
+      call.fail(error);
+      return;
+    }
+    call.run(body);
+  }
+
+  #openInbound(call: ServerCall): void {
+    const stream = new InboundStream(this.server.settings.streamWindowBytes, {
+      grant: (bytes) => this.session.sendSimple(FRAME.creditToCaller, call.id, bytes),
+      abandon: () => {},
+    });
+    call.inbound = stream;
+    call.track();
+    stream.open();
+    call.run(stream);
+  }
+
+  #item(call: ServerCall, reader: FrameReader): void {
+    const { inbound } = call;
+    if (inbound === undefined) throw new FrameError('an item of a call that is no stream');
+    if (call.assembly !== undefined) throw new FrameError('an item within an item');
+    if (reader.has(FLAG.partial)) {
+      this.#assemble(call, reader, true);
+      return;
+    }
+    const cost = inbound.charge(reader.remaining);
+    try {
+      inbound.push(readBody(reader, this.server.settings.codec), cost);
+    } catch (error) {
+      call.fail(error);
+    }
+  }
+
+  #assemble(call: ServerCall, reader: FrameReader, item: boolean): void {
+    const total = reader.number();
+    reader.end();
+    if (item) call.itemCost = call.inbound?.charge(total);
+    try {
+      call.assembly = new Assembly(this.#budget as AssemblyBudget, total, reader.has(FLAG.raw));
+      call.track();
+    } catch (error) {
+      call.fail(error);
+    }
+  }
+
+  #piece(call: ServerCall, reader: FrameReader): void {
+    const { assembly } = call;
+    if (assembly === undefined) throw new FrameError('a piece of nothing');
+    let whole: Uint8Array | undefined;
+    try {
+      whole = assembly.add(reader.bytes.subarray(reader.position));
+    } catch (error) {
+      if (error instanceof FrameError) throw error;
+      call.fail(error);
+      return;
+    }
+    if (whole === undefined) return;
+    call.assembly = undefined;
+    const bytes = whole;
+    const { codec } = this.server.settings;
+    if (call.inbound === undefined) {
+      this.#run(call, () => ownBody(bytes, assembly.raw, codec));
+      return;
+    }
+    try {
+      call.inbound.push(ownBody(bytes, assembly.raw, codec), call.itemCost ?? 0);
+    } catch (error) {
+      call.fail(error);
+    }
+  }
+
+  // ---- sending ---------------------------------------------------------------------------------------------
+
+  #refuse(id: number, code: ErrorCode, reason: string, message: string): void {
+    if (this.#server !== undefined) this.#server.refused++;
+    const writer = takeWriter();
+    try {
+      writer.start(FRAME.error, 0, id).text(code).text(reason).text(message);
+      const sent = this.session.sendHead(writer);
+      if (sent !== true) sent.catch(() => {}); // the connection has ended: nobody is there to be told
+    } catch (error) {
+      if (!isVerbmqError(error)) throw error;
+    } finally {
+      giveBackWriter(writer);
+    }
+  }
+
+  /** The methods and their numbers, in as many frames as it takes where messages are short. */
+  #announce(methods: readonly Method[]): void {
+    const most = this.session.connection.maxMessageBytes - HEADER_BYTES;
+    let at = 0;
+    while (at < methods.length) {
+      const writer = takeWriter();
+      try {
+        writer.start(FRAME.methods, RPC_VERSION, at);
+        do {
+          writer.text((methods[at] as Method).name);
+          at++;
+        } while (
+          at < methods.length &&
+          writer.length + Buffer.byteLength((methods[at] as Method).name) < most
+        );
+        const sent = this.session.sendHead(writer);
+        if (sent !== true) sent.catch(() => {});
+      } finally {
+        giveBackWriter(writer);
+      }
+    }
+  }
+}

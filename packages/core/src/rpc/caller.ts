@@ -1,0 +1,380 @@
+import type { Codec } from '../codec/codec.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import { Assembly, type AssemblyBudget } from './assembly.js';
+import { isAsyncIterable, ownBody, readBody } from './body.js';
+import { FrameError, type FrameReader } from './frame-reader.js';
+import { giveBackWriter, takeWriter } from './frame-writer.js';
+import { InboundStream } from './inbound-stream.js';
+import { readMetadata, writeMetadata } from './metadata.js';
+import { OutboundStream } from './outbound-stream.js';
+import { PendingCall } from './pending-call.js';
+import { FLAG, FRAME, MAX_ERROR_TEXT_BYTES, MAX_METHOD_BYTES, MAX_METHODS, RPC_VERSION } from './protocol.js';
+import { errorFromFrame } from './rpc-errors.js';
+import type { CallOptions } from './service.js';
+import type { RpcSession } from './session.js';
+
+/** What a client has chosen. */
+export interface CallerSettings {
+  readonly codec: Codec;
+  readonly timeoutMs: number | undefined;
+  readonly maxPendingCalls: number;
+  readonly streamWindowBytes: number;
+  readonly budget: AssemblyBudget;
+}
+
+/** The longest time that a call may be given, in milliseconds. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** The calling side of a session: the calls that wait for their answers. */
+export class Caller {
+  readonly #session: RpcSession;
+  readonly #pending = new Map<number, PendingCall>();
+  /** What the peer serves, and the number of each method. */
+  readonly #methods = new Map<string, number>();
+  #lastId = 0;
+  #lateAnswers = 0;
+  #beginning = false;
+
+  constructor(session: RpcSession) {
+    this.#session = session;
+  }
+
+  get pendingCalls(): number {
+    return this.#pending.size;
+  }
+
+  /** Frames for calls that nobody waited for any more. */
+  get lateAnswers(): number {
+    return this.#lateAnswers;
+  }
+
+  unary(
+    settings: CallerSettings,
+    method: string,
+    body: unknown,
+    options: CallOptions | undefined,
+  ): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#begin(new PendingCall(this, settings, method, resolve, reject), body, options);
+    });
+  }
+
+  /** @param over is called once, when the call is over, with the error that ended it. */
+  stream(
+    settings: CallerSettings,
+    method: string,
+    body: unknown,
+    options: CallOptions | undefined,
+    over: (error?: unknown) => void,
+  ): InboundStream {
+    const call: PendingCall = new PendingCall(
+      this,
+      settings,
+      method,
+      () => {
+        over();
+        stream.end();
+      },
+      (error) => {
+        over(error);
+        stream.fail(error);
+      },
+    );
+    const stream = new InboundStream(settings.streamWindowBytes, {
+      grant: (bytes) => this.#sendCredit(call, bytes),
+      abandon: (reason) => call.abandon(reason),
+    });
+    call.stream = stream;
+    try {
+      this.#begin(call, body, options);
+    } catch (error) {
+      call.reject(error); // who reads the stream gets it
+    }
+    return stream;
+  }
+
+  #begin(call: PendingCall, body: unknown, options: CallOptions | undefined): void {
+    const session = this.#session;
+    const { settings } = call;
+    if (this.#beginning) {
+      // Made by a `toJSON` while the body of another call is encoded, whose number is given, but not used yet.
+      queueMicrotask(() => this.#beginLater(call, body, options));
+      return;
+    }
+    if (session.end !== undefined) throw closedError(session.end);
+    if (this.#pending.size >= settings.maxPendingCalls) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_OVERLOADED',
+        `${this.#pending.size} calls wait for their answers on this connection already (maxPendingCalls)`,
+        { reason: 'pending-calls' },
+      );
+    }
+    const signal = options?.signal;
+    if (signal !== undefined && !(signal instanceof AbortSignal)) {
+      throw new TypeError('signal must be an AbortSignal');
+    }
+    if (signal?.aborted) throw cancelledError(call.method, signal.reason);
+    const timeoutMs = options?.timeoutMs ?? settings.timeoutMs;
+    if (timeoutMs !== undefined) checkTimeout(timeoutMs);
+    const streamIn = isAsyncIterable(body);
+    const id = ++this.#lastId;
+    call.id = id;
+    call.onMetadata = options?.onMetadata;
+
+    const writer = takeWriter();
+    let sent: true | Promise<void>;
+    this.#beginning = true;
+    try {
+      const number = this.#methods.get(call.method);
+      const flags =
+        (number === undefined ? FLAG.named : 0) |
+        (timeoutMs === undefined ? 0 : FLAG.deadline) |
+        (options?.metadata === undefined ? 0 : FLAG.metadata) |
+        (streamIn ? FLAG.streamIn : 0) |
+        (call.stream === undefined ? 0 : FLAG.streamOut);
+      writer.start(FRAME.call, flags, id);
+      if (number === undefined) writer.text(call.method);
+      else writer.number(number);
+      if (timeoutMs !== undefined) writer.number(Math.max(0, Math.ceil(timeoutMs)));
+      if (options?.metadata !== undefined) writeMetadata(writer, options.metadata);
+      sent = session.send(writer, streamIn ? undefined : body, settings.codec, call);
+    } finally {
+      this.#beginning = false;
+      giveBackWriter(writer);
+    }
+    this.#pending.set(id, call);
+    if (sent === true) {
+      call.left = true;
+    } else {
+      sent.then(
+        () => {
+          call.left = true;
+        },
+        (error: unknown) => this.fail(call, error),
+      );
+    }
+    if (timeoutMs !== undefined) call.setDeadline(timeoutMs);
+    if (signal !== undefined) call.watch(signal);
+    if (streamIn) void this.#pump(call, body);
+    if (call.stream !== undefined) call.stream.open();
+  }
+
+  #beginLater(call: PendingCall, body: unknown, options: CallOptions | undefined): void {
+    try {
+      this.#begin(call, body, options);
+    } catch (error) {
+      call.reject(error);
+    }
+  }
+
+  async #pump(call: PendingCall, source: AsyncIterable<unknown>): Promise<void> {
+    try {
+      call.pump = new OutboundStream(source, (value) => this.#sendItem(call, value));
+      if (await call.pump.run()) this.#sendSimple(FRAME.end, call);
+    } catch (error) {
+      // The source of the stream failed, or an item could not be sent: the call cannot come to its end.
+      this.cancel(call, error);
+    }
+  }
+
+  #sendItem(call: PendingCall, value: unknown): { bytes: number; sent: true | Promise<void> } {
+    const writer = takeWriter();
+    try {
+      writer.start(FRAME.item, 0, call.id);
+      return this.#session.sendItem(writer, value, call.settings.codec, call);
+    } finally {
+      giveBackWriter(writer);
+    }
+  }
+
+  #sendCredit(call: PendingCall, bytes: number): void {
+    this.#sendSimple(FRAME.credit, call, bytes);
+  }
+
+  /** A small frame for a call that has not ended. Where the connection is ending, so does the call. */
+  #sendSimple(type: number, call: PendingCall, number?: number): void {
+    if (!this.#pending.has(call.id)) return;
+    this.#session.sendSimple(type, call.id, number);
+  }
+
+  /** Ends a call from this side, and tells the peer. */
+  cancel(call: PendingCall, error: unknown): void {
+    this.#sendSimple(FRAME.cancel, call);
+    this.fail(call, error);
+  }
+
+  fail(call: PendingCall, error: unknown): void {
+    if (this.#remove(call)) call.reject(error);
+  }
+
+  /** Forgets a call. `false`: it was over already. */
+  #remove(call: PendingCall): boolean {
+    if (!this.#pending.delete(call.id)) return false;
+    call.release();
+    this.#session.cancelTransfer(call);
+    return true;
+  }
+
+  end(error: VerbmqError): void {
+    const unknown = error.withUnknownOutcome();
+    for (const call of [...this.#pending.values()]) this.fail(call, call.left ? unknown : error);
+  }
+
+  // ---- receiving -------------------------------------------------------------------------------------------
+
+  /** @throws FrameError */
+  receive(reader: FrameReader): void {
+    if (reader.type === FRAME.methods) {
+      this.#learnMethods(reader);
+      return;
+    }
+    const call = this.#pending.get(reader.id);
+    if (call === undefined) {
+      // One that was cancelled meanwhile; or one that never was.
+      if (reader.id > this.#lastId || reader.id === 0)
+        throw new FrameError('an answer to a call that nobody made');
+      this.#lateAnswers++;
+      return;
+    }
+    switch (reader.type) {
+      case FRAME.result:
+        this.#result(call, reader);
+        break;
+      case FRAME.error:
+        this.#error(call, reader);
+        break;
+      case FRAME.itemToCaller:
+        this.#item(call, reader);
+        break;
+      case FRAME.pieceToCaller:
+        this.#piece(call, reader);
+        break;
+      case FRAME.creditToCaller: {
+        const bytes = reader.number();
+        reader.end();
+        call.pump?.grant(bytes);
+        break;
+      }
+      default:
+        throw new FrameError(`the frame type ${reader.type}`);
+    }
+  }
+
+  #result(call: PendingCall, reader: FrameReader): void {
+    if (call.assembly !== undefined) throw new FrameError('an answer within an item');
+    if (reader.has(FLAG.metadata)) call.answerMetadata = readMetadata(reader);
+    if (reader.has(FLAG.partial)) {
+      this.#assemble(call, reader, undefined);
+      return;
+    }
+    this.#settle(call, () => readBody(reader, call.settings.codec));
+  }
+
+  #settle(call: PendingCall, body: () => unknown): void {
+    if (!this.#remove(call)) return;
+    let value: unknown;
+    try {
+      value = body();
+    } catch (error) {
+      call.reject(isVerbmqError(error) ? error.withUnknownOutcome() : error);
+      return;
+    }
+    call.resolve(value);
+  }
+
+  #item(call: PendingCall, reader: FrameReader): void {
+    const { stream } = call;
+    if (stream === undefined) throw new FrameError('an item of a call that is no stream');
+    if (call.assembly !== undefined) throw new FrameError('an item within an item');
+    if (reader.has(FLAG.partial)) {
+      this.#assemble(call, reader, stream);
+      return;
+    }
+    const cost = stream.charge(reader.remaining);
+    try {
+      stream.push(readBody(reader, call.settings.codec), cost);
+    } catch (error) {
+      this.cancel(call, error);
+    }
+  }
+
+  #assemble(call: PendingCall, reader: FrameReader, stream: InboundStream | undefined): void {
+    const total = reader.number();
+    reader.end();
+    call.itemCost = stream?.charge(total);
+    try {
+      call.assembly = new Assembly(call.settings.budget, total, reader.has(FLAG.raw));
+    } catch (error) {
+      this.cancel(call, isVerbmqError(error) ? error.withUnknownOutcome() : error);
+    }
+  }
+
+  #piece(call: PendingCall, reader: FrameReader): void {
+    const { assembly } = call;
+    if (assembly === undefined) throw new FrameError('a piece of nothing');
+    let whole: Uint8Array | undefined;
+    try {
+      whole = assembly.add(reader.bytes.subarray(reader.position));
+    } catch (error) {
+      if (error instanceof FrameError) throw error;
+      this.cancel(call, error);
+      return;
+    }
+    if (whole === undefined) return;
+    call.assembly = undefined;
+    const bytes = whole;
+    const { codec } = call.settings;
+    if (call.itemCost === undefined) {
+      this.#settle(call, () => ownBody(bytes, assembly.raw, codec));
+      return;
+    }
+    try {
+      call.stream?.push(ownBody(bytes, assembly.raw, codec), call.itemCost);
+    } catch (error) {
+      this.cancel(call, error);
+    }
+  }
+
+  #error(call: PendingCall, reader: FrameReader): void {
+    if (reader.has(FLAG.metadata)) call.answerMetadata = readMetadata(reader);
+    const code = reader.text(MAX_ERROR_TEXT_BYTES);
+    const reason = reader.text(MAX_ERROR_TEXT_BYTES);
+    const message = reader.text(MAX_ERROR_TEXT_BYTES);
+    let details: unknown;
+    try {
+      details = readBody(reader, call.settings.codec);
+    } catch (error) {
+      details = error; // an error is still an error when its details cannot be read
+    }
+    this.fail(call, errorFromFrame(call.method, reader.has(FLAG.thrown), code, reason, message, details));
+  }
+
+  #learnMethods(reader: FrameReader): void {
+    if (reader.flags !== RPC_VERSION) throw new FrameError(`version ${reader.flags} of rpc`);
+    let number = reader.id;
+    while (reader.remaining > 0) {
+      if (number >= MAX_METHODS) throw new FrameError('too many methods');
+      this.#methods.set(reader.text(MAX_METHOD_BYTES), number++);
+    }
+  }
+}
+
+/** @throws TypeError or RangeError. */
+export function checkTimeout(timeoutMs: number): void {
+  if (typeof timeoutMs !== 'number') throw new TypeError('timeoutMs must be a number');
+  if (!(timeoutMs >= 0 && timeoutMs <= MAX_TIMEOUT_MS)) {
+    throw new RangeError(`timeoutMs must be from 0 to ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
+  }
+}
+
+export function cancelledError(method: string, reason: unknown): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_CANCELLED', `the call of ${method} was cancelled by its AbortSignal`, {
+    cause: reason,
+  });
+}
+
+function closedError(end: VerbmqError): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_CLOSED', `the connection has ended (${end.message}); connect again`, {
+    cause: end,
+  });
+}

@@ -1,0 +1,66 @@
+/** A frame that the protocol does not allow: the connection has to end. */
+export class FrameError extends Error {}
+
+/** Reads a frame, checking every bound. One is reused for every frame, and read to its end before the next. */
+export class FrameReader {
+  bytes: Uint8Array = new Uint8Array(0);
+  position = 0;
+  type = 0;
+  flags = 0;
+  id = 0;
+
+  /** @throws FrameError for a frame without a whole head. */
+  open(bytes: Uint8Array): void {
+    if (bytes.byteLength < 3) throw new FrameError(`a frame of ${bytes.byteLength} bytes`);
+    this.bytes = bytes;
+    this.type = bytes[0] as number;
+    this.flags = bytes[1] as number;
+    this.position = 2;
+    this.id = this.number();
+  }
+
+  get remaining(): number {
+    return this.bytes.byteLength - this.position;
+  }
+
+  has(flag: number): boolean {
+    return (this.flags & flag) !== 0;
+  }
+
+  /** @throws FrameError for a number that is cut off or exceeds 2^53 - 1. */
+  number(): number {
+    const { bytes } = this;
+    let at = this.position;
+    let value = 0;
+    let factor = 1;
+    for (;;) {
+      const byte = bytes[at++];
+      if (byte === undefined) throw new FrameError('a number is cut off');
+      if (byte < 0x80) {
+        value += byte * factor;
+        break;
+      }
+      value += (byte & 0x7f) * factor;
+      factor *= 128;
+      if (factor > 2 ** 49) throw new FrameError('a number is too large');
+    }
+    if (value > Number.MAX_SAFE_INTEGER) throw new FrameError('a number is too large');
+    this.position = at;
+    return value;
+  }
+
+  /** @throws FrameError for a text that is cut off or longer than `maxBytes`. */
+  text(maxBytes: number): string {
+    const length = this.number();
+    if (length > maxBytes) throw new FrameError(`a text of ${length} bytes, where ${maxBytes} are the most`);
+    if (length > this.remaining) throw new FrameError('a text is cut off');
+    const from = this.position;
+    this.position = from + length;
+    return Buffer.from(this.bytes.buffer, this.bytes.byteOffset + from, length).toString();
+  }
+
+  /** @throws FrameError when bytes are left. */
+  end(): void {
+    if (this.remaining > 0) throw new FrameError(`${this.remaining} bytes too many`);
+  }
+}

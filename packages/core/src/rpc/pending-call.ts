@@ -1,0 +1,103 @@
+import { VerbmqError } from '../contract/errors.js';
+import { type Abortable, unwatchSignal, watchSignal } from './abort-hub.js';
+import type { Assembly } from './assembly.js';
+import type { Transfer } from './bulk-lane.js';
+import { type Caller, type CallerSettings, cancelledError } from './caller.js';
+import type { InboundStream } from './inbound-stream.js';
+import type { Metadata } from './metadata.js';
+import type { OutboundStream } from './outbound-stream.js';
+import type { Sender } from './session.js';
+import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.js';
+
+/** A call that waits for its answer, at the side that made it. */
+export class PendingCall implements Abortable, Sender {
+  id = 0;
+  /** The whole request has left: from then on nobody knows what became of it until the answer comes. */
+  left = false;
+  stream: InboundStream | undefined = undefined;
+  pump: OutboundStream | undefined = undefined;
+  transfer: Transfer | undefined = undefined;
+  assembly: Assembly | undefined = undefined;
+  /** What the item that is being assembled costs its stream; `undefined` while it is the answer. */
+  itemCost: number | undefined = undefined;
+  onMetadata: ((metadata: Metadata) => void) | undefined = undefined;
+  answerMetadata: Metadata | undefined = undefined;
+  #timer: WheelTimer | undefined = undefined;
+  #signal: AbortSignal | undefined = undefined;
+  #resolve: (value: unknown) => void;
+  #reject: (error: unknown) => void;
+
+  readonly caller: Caller;
+  readonly settings: CallerSettings;
+  readonly method: string;
+
+  constructor(
+    caller: Caller,
+    settings: CallerSettings,
+    method: string,
+    resolve: (value: unknown) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.caller = caller;
+    this.settings = settings;
+    this.method = method;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  setDeadline(timeoutMs: number): void {
+    this.#timer = setWheelTimer(timeoutMs, () => {
+      this.caller.cancel(
+        this,
+        new VerbmqError('ERR_VERBMQ_RPC_DEADLINE', `${this.method} took longer than ${timeoutMs} ms`, {
+          outcome: this.left ? 'unknown' : undefined,
+        }),
+      );
+    });
+  }
+
+  watch(signal: AbortSignal): void {
+    this.#signal = signal;
+    watchSignal(signal, this);
+  }
+
+  onAbort(reason: unknown): void {
+    const error = cancelledError(this.method, reason);
+    this.caller.cancel(this, this.left ? error.withUnknownOutcome() : error);
+  }
+
+  /** The reader of the answers has left. */
+  abandon(reason: unknown): void {
+    this.caller.cancel(this, cancelledError(this.method, reason));
+  }
+
+  resolve(value: unknown): void {
+    this.#tellMetadata();
+    this.#resolve(value);
+  }
+
+  reject(error: unknown): void {
+    this.#tellMetadata();
+    this.#reject(error);
+  }
+
+  /** Gives back everything that the call holds. */
+  release(): void {
+    if (this.#timer !== undefined) clearWheelTimer(this.#timer);
+    if (this.#signal !== undefined) unwatchSignal(this.#signal, this);
+    if (this.pump !== undefined) this.pump.stop();
+    if (this.assembly !== undefined) this.assembly.release();
+  }
+
+  #tellMetadata(): void {
+    if (this.onMetadata === undefined || this.answerMetadata === undefined) return;
+    try {
+      this.onMetadata(this.answerMetadata);
+    } catch (error) {
+      // The program's own fault, as in any event listener; the call itself is settled all the same.
+      process.nextTick(() => {
+        throw error;
+      });
+    }
+  }
+}

@@ -1,0 +1,31 @@
+import { type ErrorCode, VerbmqError } from '../contract/errors.js';
+import { RemoteError } from './remote-error.js';
+
+/** The codes with which the rpc of the peer refuses or ends a call; whether the handler may have run by then. */
+const OUTCOMES: ReadonlyMap<string, 'unknown' | undefined> = new Map<ErrorCode, 'unknown' | undefined>([
+  ['ERR_VERBMQ_CANCELLED', 'unknown'],
+  ['ERR_VERBMQ_DECODE', undefined],
+  ['ERR_VERBMQ_ENCODE', 'unknown'],
+  ['ERR_VERBMQ_MESSAGE_TOO_LARGE', undefined],
+  ['ERR_VERBMQ_OVERLOADED', undefined],
+  ['ERR_VERBMQ_RPC_DEADLINE', 'unknown'],
+  ['ERR_VERBMQ_RPC_MISMATCH', 'unknown'],
+  ['ERR_VERBMQ_RPC_UNKNOWN_METHOD', undefined],
+]);
+
+/** The error that a caller gets for an `error` frame. */
+export function errorFromFrame(
+  method: string,
+  thrown: boolean,
+  code: string,
+  reason: string,
+  message: string,
+  details: unknown,
+): Error {
+  // What a handler threw keeps its code, but is never mistaken for an error of this connection.
+  if (thrown || !OUTCOMES.has(code)) return new RemoteError(method, code, message, details);
+  return new VerbmqError(code as ErrorCode, message, {
+    reason: reason === '' ? undefined : reason,
+    outcome: OUTCOMES.get(code),
+  });
+}

@@ -1,0 +1,271 @@
+import type { Connection } from '../contract/connection.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import type { Assembly } from './assembly.js';
+import { isAsyncIterable, isThenable } from './body.js';
+import type { Transfer } from './bulk-lane.js';
+import type { Callee } from './callee.js';
+import { writeError } from './error-frame.js';
+import { giveBackWriter, takeWriter } from './frame-writer.js';
+import type { InboundStream } from './inbound-stream.js';
+import { invoke } from './invoke.js';
+import { type Metadata, writeMetadata } from './metadata.js';
+import { OutboundStream } from './outbound-stream.js';
+import { FLAG, FRAME } from './protocol.js';
+import type { Method } from './server-core.js';
+import type { CallContext } from './service.js';
+import type { Sender } from './session.js';
+import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.js';
+
+const NO_METADATA: Metadata = Object.freeze(Object.create(null));
+
+/**
+ * A call at the side that answers it, and what its handler gets to know of it. One whose handler answers at once leaves no
+ * trace: it is entered nowhere, and has no timer.
+ */
+export class ServerCall implements CallContext, Sender {
+  readonly id: number;
+  inbound: InboundStream | undefined = undefined;
+  assembly: Assembly | undefined = undefined;
+  itemCost: number | undefined = undefined;
+  transfer: Transfer | undefined = undefined;
+  answerMetadata: Metadata | undefined = undefined;
+  /** Called once, when the call is over. */
+  onOver: ((error?: unknown) => void) | undefined = undefined;
+
+  readonly #callee: Callee;
+  readonly #method: Method;
+  readonly #wantsStream: boolean;
+  readonly #metadata: Metadata | undefined;
+  /** When the caller stops waiting, by `performance.now()`. */
+  readonly #deadline: number | undefined;
+  #pump: OutboundStream | undefined = undefined;
+  #controller: AbortController | undefined = undefined;
+  #timer: WheelTimer | undefined = undefined;
+  #tracked = false;
+  /** The caller has its answer, or does not wait for it any more. */
+  #over = false;
+  #endedBy: unknown = undefined;
+
+  constructor(
+    callee: Callee,
+    method: Method,
+    id: number,
+    wantsStream: boolean,
+    timeoutMs: number | undefined,
+    metadata: Metadata | undefined,
+  ) {
+    this.#callee = callee;
+    this.#method = method;
+    this.id = id;
+    this.#wantsStream = wantsStream;
+    this.#metadata = metadata;
+    this.#deadline = timeoutMs === undefined ? undefined : performance.now() + timeoutMs;
+  }
+
+  get method(): string {
+    return this.#method.name;
+  }
+
+  get connection(): Connection {
+    return this.#callee.session.connection;
+  }
+
+  get metadata(): Metadata {
+    return this.#metadata ?? NO_METADATA;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#endedBy !== undefined) this.#controller.abort(this.#endedBy);
+    }
+    return this.#controller.signal;
+  }
+
+  get remainingMs(): number | undefined {
+    return this.#deadline === undefined ? undefined : Math.max(0, this.#deadline - performance.now());
+  }
+
+  get wantsStream(): boolean {
+    return this.#wantsStream;
+  }
+
+  /** From now on the call can be cancelled, and a server that drains waits for it. */
+  track(): void {
+    if (this.#tracked || this.#over) return;
+    this.#tracked = true;
+    this.#callee.track(this);
+    const { remainingMs } = this;
+    if (remainingMs === undefined) return;
+    this.#timer = setWheelTimer(remainingMs, () => {
+      this.fail(
+        new VerbmqError('ERR_VERBMQ_RPC_DEADLINE', `${this.method} was not done before its deadline`),
+      );
+    });
+  }
+
+  run(body: unknown): void {
+    if (this.#over) return;
+    let result: unknown;
+    try {
+      result = invoke(this.#callee.server.settings, this.#method.handler, body, this);
+    } catch (error) {
+      this.fail(error, true);
+      return;
+    }
+    if (!isThenable(result)) {
+      this.#settle(result);
+      return;
+    }
+    this.track();
+    // A thenable of another make is wrapped, so that it settles once.
+    Promise.resolve(result).then(
+      (value) => this.#settle(value),
+      (error) => this.fail(error, true),
+    );
+  }
+
+  #settle(result: unknown): void {
+    if (this.#over) {
+      // Nobody will read the stream: it is opened only to be closed, which lets its source clean up.
+      if (isAsyncIterable(result)) new OutboundStream(result, unreachable).stop();
+      return;
+    }
+    if (isAsyncIterable(result)) {
+      if (this.#wantsStream) void this.#stream(result);
+      else {
+        new OutboundStream(result, unreachable).stop();
+        this.fail(mismatch(`${this.method} answers with a stream: call its stream()`));
+      }
+    } else if (this.#wantsStream) {
+      this.fail(mismatch(`${this.method} gives one answer: call it without stream()`));
+    } else {
+      this.#answer(result);
+    }
+  }
+
+  async #stream(source: AsyncIterable<unknown>): Promise<void> {
+    this.track();
+    try {
+      this.#pump = new OutboundStream(source, (value) => this.#sendItem(value));
+      if (await this.#pump.run()) this.#answer(undefined);
+    } catch (error) {
+      this.fail(error, !isVerbmqError(error, 'ERR_VERBMQ_ENCODE'));
+    }
+  }
+
+  #sendItem(value: unknown): { bytes: number; sent: true | Promise<void> } {
+    const writer = takeWriter();
+    try {
+      writer.start(FRAME.itemToCaller, 0, this.id);
+      return this.#callee.session.sendItem(writer, value, this.#callee.server.settings.codec, this);
+    } finally {
+      giveBackWriter(writer);
+    }
+  }
+
+  #answer(value: unknown): void {
+    if (this.#over) return;
+    const { server, session } = this.#callee;
+    const writer = takeWriter();
+    let sent: true | Promise<void>;
+    try {
+      writer.start(FRAME.result, this.answerMetadata === undefined ? 0 : FLAG.metadata, this.id);
+      if (this.answerMetadata !== undefined) writeMetadata(writer, this.answerMetadata);
+      sent = session.send(writer, value, server.settings.codec, this);
+    } catch (error) {
+      // What cannot be sent fails this call alone. On a connection that is ending nobody can be told.
+      this.answerMetadata = undefined;
+      this.fail(error, !isVerbmqError(error, 'ERR_VERBMQ_ENCODE'));
+      return;
+    } finally {
+      giveBackWriter(writer);
+    }
+    server.handled++;
+    this.#finish(sent, undefined);
+  }
+
+  /**
+   * Ends the call with an error that the caller gets.
+   * @param thrown by the handler: then it is described as the program chose.
+   */
+  fail(error: unknown, thrown = false): void {
+    if (this.#over) return;
+    const { server, session } = this.#callee;
+    server.failed++;
+    if (thrown) server.settings.logger.warn({ method: this.method, err: error }, 'a handler failed');
+    session.cancelTransfer(this);
+    const sent = this.#sendError(error, thrown);
+    this.#abort(error);
+    this.#finish(sent, error);
+  }
+
+  #sendError(error: unknown, thrown: boolean): true | Promise<void> {
+    const { server, session } = this.#callee;
+    const writer = takeWriter();
+    try {
+      return writeError(writer, this, error, thrown, server.settings, session);
+    } catch (failure) {
+      // On a connection that is ending nobody can be told. Otherwise it is the metadata that cannot be sent.
+      if (this.answerMetadata === undefined || isVerbmqError(failure, 'ERR_VERBMQ_CLOSED')) return true;
+      server.settings.logger.warn(
+        { method: this.method, err: failure },
+        'the metadata of an error were left out',
+      );
+      this.answerMetadata = undefined;
+      return this.#sendError(error, thrown);
+    } finally {
+      giveBackWriter(writer);
+    }
+  }
+
+  /** Ends the call without a word to the caller, who is gone or does not wait any more. */
+  cancel(error: unknown): void {
+    if (this.#over) return;
+    this.#callee.session.cancelTransfer(this);
+    this.#abort(error);
+    this.#finish(true, error);
+  }
+
+  grant(bytes: number): void {
+    this.#pump?.grant(bytes);
+  }
+
+  #abort(error: unknown): void {
+    this.#over = true;
+    this.#endedBy = error;
+    this.#controller?.abort(error);
+  }
+
+  /** The call is over for its handler. It is forgotten when its last frame has left. */
+  #finish(sent: true | Promise<void>, error: unknown): void {
+    this.#over = true;
+    if (this.#timer !== undefined) clearWheelTimer(this.#timer);
+    if (this.#pump !== undefined) this.#pump.stop();
+    if (this.assembly !== undefined) this.assembly.release();
+    if (this.inbound !== undefined) {
+      this.inbound.fail(
+        error ?? new VerbmqError('ERR_VERBMQ_CANCELLED', `${this.method} has answered already`),
+      );
+    }
+    if (this.onOver !== undefined) this.onOver(error);
+    if (sent === true) {
+      if (this.#tracked) this.#callee.untrack(this);
+      return;
+    }
+    if (!this.#tracked) {
+      this.#tracked = true;
+      this.#callee.track(this);
+    }
+    const left = (): void => this.#callee.untrack(this);
+    sent.then(left, left);
+  }
+}
+
+function mismatch(message: string): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_RPC_MISMATCH', message);
+}
+
+function unreachable(): never {
+  throw new Error('a stream that was stopped before it began sends nothing');
+}

@@ -1,0 +1,181 @@
+import type { Codec } from '../codec/codec.js';
+import { MsgpackCodec } from '../codec/msgpack-codec.js';
+import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import { Listener } from '../contract/listener.js';
+import { type Logger, silentLogger } from '../contract/logger.js';
+import { checkInteger } from '../contract/options.js';
+import {
+  DEFAULT_MAX_BACKLOG_BYTES,
+  DEFAULT_MAX_BODY_BYTES,
+  DEFAULT_STREAM_WINDOW_BYTES,
+  MAX_BODY_BYTES,
+  MAX_WINDOW_BYTES,
+} from './limits.js';
+import { INITIAL_WINDOW, MAX_METHOD_BYTES, MAX_METHODS } from './protocol.js';
+import { describeError, type ErrorDescription } from './remote-error.js';
+import { type Method, ServerCore, type ServerInterceptor } from './server-core.js';
+import type { Service } from './service.js';
+import { RpcSession } from './session.js';
+import { clearWheelTimer, setWheelTimer } from './timer-wheel.js';
+
+export interface ServeOptions {
+  /** Must be the clients'. Default: msgpack. */
+  readonly codec?: Codec;
+  /** Calls that may run at a time, over all connections; further ones are refused with `ERR_VERBMQ_OVERLOADED`. Default 65,536. */
+  readonly maxConcurrentCalls?: number;
+  /** The same for each connection. Default 16,384. */
+  readonly maxConcurrentCallsPerConnection?: number;
+  /**
+   * The longest body that is accepted, in bytes; all that arrive at a time on one connection may hold four times as much.
+   * Default 64 MiB.
+   */
+  readonly maxBodyBytes?: number;
+  /**
+   * The answers that may wait for a caller that does not read them, in bytes. Beyond it its calls are refused, and
+   * beyond twice as much its connection is ended. Default 64 MiB.
+   */
+  readonly maxBacklogBytes?: number;
+  /** How far each stream of a caller may be ahead of its handler, in bytes. Default 256 KiB, at least 64 KiB. */
+  readonly streamWindowBytes?: number;
+  /** The first is the outermost. */
+  readonly interceptors?: readonly ServerInterceptor[];
+  /** Chooses what of an error that a handler threw the caller gets. Default: its `code`, `message` and `details`. */
+  readonly describeError?: (error: unknown) => ErrorDescription;
+  /** Sends the stack in place of the message. For development. Default off. */
+  readonly exposeStacks?: boolean;
+  /** Default: nothing is logged. */
+  readonly logger?: Logger;
+}
+
+export interface RpcServerStats {
+  readonly connections: number;
+  /** Calls whose answer has not left. Those whose handler answers at once are never among them. */
+  readonly running: number;
+  readonly handled: number;
+  readonly failed: number;
+  /** Calls that did not run: unknown methods, and those over a limit. */
+  readonly refused: number;
+}
+
+/**
+ * Answers the calls that arrive on the connections of a listener, or on one connection:
+ *
+ * ```ts
+ * serve(listener, {
+ *   add: ({ a, b }: { a: number; b: number }) => a + b,
+ *   async *count(to: number) { for (let i = 0; i < to; i++) yield i; },
+ * });
+ * ```
+ *
+ * @throws TypeError or RangeError that names the method or the option.
+ */
+export function serve(
+  source: Listener | Connection,
+  service: Service,
+  options: ServeOptions = {},
+): RpcServer {
+  const server = new RpcServer(service, options);
+  server.serve(source);
+  return server;
+}
+
+/** A service that is being served; made by {@link serve}. */
+export class RpcServer implements AsyncDisposable {
+  readonly #core: ServerCore;
+  readonly #listeners = new Set<Listener>();
+  readonly #connections = new Set<Connection>();
+
+  constructor(service: Service, options: ServeOptions) {
+    const integer = (name: keyof ServeOptions, otherwise: number, min: number, max: number): number =>
+      checkInteger(name, options[name] ?? otherwise, min, max);
+    this.#core = new ServerCore(methodsOf(service), {
+      codec: options.codec ?? new MsgpackCodec(),
+      maxConcurrentCalls: integer('maxConcurrentCalls', 65_536, 1, 2 ** 31),
+      maxConcurrentCallsPerConnection: integer('maxConcurrentCallsPerConnection', 16_384, 1, 2 ** 31),
+      maxBodyBytes: integer('maxBodyBytes', DEFAULT_MAX_BODY_BYTES, 1, MAX_BODY_BYTES),
+      maxBacklogBytes: integer('maxBacklogBytes', DEFAULT_MAX_BACKLOG_BYTES, 1, Number.MAX_SAFE_INTEGER),
+      streamWindowBytes: integer(
+        'streamWindowBytes',
+        DEFAULT_STREAM_WINDOW_BYTES,
+        INITIAL_WINDOW,
+        MAX_WINDOW_BYTES,
+      ),
+      interceptors: options.interceptors ?? [],
+      describeError: options.describeError ?? describeError,
+      exposeStacks: options.exposeStacks ?? false,
+      logger: (options.logger ?? silentLogger).child({ part: 'rpc' }),
+    });
+  }
+
+  /**
+   * Serves one more listener or connection.
+   * @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when its connections or messages go elsewhere.
+   */
+  serve(source: Listener | Connection): void {
+    if (!(source instanceof Listener)) {
+      this.#attach(source);
+      return;
+    }
+    source.onConnection((connection) => this.#attach(connection));
+    this.#listeners.add(source);
+    void source.closed.then(() => this.#listeners.delete(source));
+  }
+
+  /**
+   * Refuses new calls with `ERR_VERBMQ_OVERLOADED` (`reason: 'draining'`), and resolves when those that run are answered and
+   * their answers have left.
+   * @param timeoutMs after which calls that still run are given up: their signals fire, and their callers get
+   *   `ERR_VERBMQ_CANCELLED`. Default: never.
+   */
+  async drain(timeoutMs?: number): Promise<void> {
+    this.#core.draining = true;
+    const timer = timeoutMs === undefined ? undefined : setWheelTimer(timeoutMs, () => this.#giveUp());
+    await this.#core.idle();
+    if (timer !== undefined) clearWheelTimer(timer);
+    // A connection that ends meanwhile has nothing left to wait for.
+    await Promise.allSettled([...this.#connections].map((connection) => connection.drain()));
+  }
+
+  /** Stops listening, drains, and closes the connections that it serves. */
+  async close(timeoutMs?: number): Promise<void> {
+    const listeners = [...this.#listeners].map((listener) => listener.close());
+    await this.drain(timeoutMs);
+    await Promise.all([...listeners, ...[...this.#connections].map((connection) => connection.close())]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  stats(): RpcServerStats {
+    const { running, handled, failed, refused } = this.#core;
+    return { connections: this.#connections.size, running, handled, failed, refused };
+  }
+
+  #attach(connection: Connection): void {
+    RpcSession.of(connection).callee.attach(this.#core);
+    this.#connections.add(connection);
+    void connection.closed.then(() => this.#connections.delete(connection));
+  }
+
+  #giveUp(): void {
+    const error = new VerbmqError('ERR_VERBMQ_CANCELLED', 'the server shut down before the call was done');
+    for (const connection of this.#connections) RpcSession.of(connection).callee.giveUp(error);
+  }
+}
+
+function methodsOf(service: Service): Method[] {
+  const names = Object.keys(service);
+  if (names.length > MAX_METHODS) throw new RangeError(`a service may have ${MAX_METHODS} methods at most`);
+  return names.map((name) => {
+    const handler = service[name];
+    if (typeof handler !== 'function') throw new TypeError(`the method ${name} must be a function`);
+    if (name === '' || name === 'then')
+      throw new TypeError(`a method cannot be called ${JSON.stringify(name)}`);
+    if (Buffer.byteLength(name) > MAX_METHOD_BYTES) {
+      throw new RangeError(`the name of a method may have ${MAX_METHOD_BYTES} bytes at most`);
+    }
+    return { name, handler: handler.bind(service) };
+  });
+}

@@ -1,0 +1,211 @@
+import { type Codec, MAX_BORROWED_BYTES, MAX_RESERVE } from '../codec/codec.js';
+import type { Connection } from '../contract/connection.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import type { CloseInfo } from '../contract/lifecycle.js';
+import type { Message } from '../contract/message.js';
+import { BulkLane, type Transfer } from './bulk-lane.js';
+import { Callee } from './callee.js';
+import { Caller } from './caller.js';
+import { FrameError, FrameReader } from './frame-reader.js';
+import { type FrameWriter, giveBackWriter, takeWriter } from './frame-writer.js';
+import { FLAG, PIECE_BYTES, TO_CALLER } from './protocol.js';
+
+/** Whose large body may be on its way, so that it can be called off. */
+export interface Sender {
+  transfer: Transfer | undefined;
+}
+
+const sessions = new WeakMap<Connection, RpcSession>();
+
+/** A frame is read to its end before the next one is looked at: one reader does for all. */
+const reader = new FrameReader();
+
+/** What a waiting frame costs beyond its bytes. */
+const WAITING_OVERHEAD = 64;
+
+/**
+ * Rpc on one connection: gives what arrives to the side that calls or to the side that is called, and sends for
+ * both. A connection has one session, whether it is used in one direction or in both.
+ */
+export class RpcSession {
+  readonly connection: Connection;
+  readonly caller: Caller;
+  readonly callee: Callee;
+  /** The longest frame, in bytes; longer bodies go in pieces. */
+  readonly frameBytes: number;
+  readonly #lane: BulkLane;
+  #waitingBytes = 0;
+  /** The length of the frame that was sent last, with all of its body. */
+  #lastBytes = 0;
+  #end: VerbmqError | undefined;
+
+  /** @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when the connection is used for something else. */
+  static of(connection: Connection): RpcSession {
+    let session = sessions.get(connection);
+    if (session === undefined) {
+      session = new RpcSession(connection);
+      sessions.set(connection, session);
+    }
+    return session;
+  }
+
+  private constructor(connection: Connection) {
+    this.connection = connection;
+    this.frameBytes = Math.min(PIECE_BYTES, connection.maxMessageBytes);
+    this.#lane = new BulkLane(connection, this.frameBytes);
+    this.caller = new Caller(this);
+    this.callee = new Callee(this);
+    connection.onMessage((message) => this.#receive(message));
+    void connection.closed.then((info) => this.#finish(endOf(info)));
+  }
+
+  /** Why nothing can be sent or received any more; `undefined` while it can. */
+  get end(): VerbmqError | undefined {
+    return this.#end;
+  }
+
+  /** Bytes that wait because the peer does not take them. */
+  get backlogBytes(): number {
+    return this.#waitingBytes + this.#lane.bytes;
+  }
+
+  /**
+   * Sends the frame whose head is in `writer`, with `body`. Answers `true` when the transport has taken all of it, else a
+   * promise that says when it has. A `Uint8Array` that is longer than a frame must not change before.
+   *
+   * @throws VerbmqError `ERR_VERBMQ_ENCODE`, `ERR_VERBMQ_CLOSED`.
+   */
+  send(writer: FrameWriter, body: unknown, codec: Codec, sender: Sender): true | Promise<void> {
+    if (body === undefined) return this.#transmit(writer.view());
+    if (body instanceof Uint8Array) return this.#sendRaw(writer, body, sender);
+    const head = writer.length;
+    const reserved = head <= MAX_RESERVE ? head : 0;
+    const bytes = codec.encode(body, reserved);
+    if (head + bytes.byteLength - reserved > this.frameBytes) {
+      const encoded = bytes.subarray(reserved);
+      const own = bytes.byteLength > MAX_BORROWED_BYTES ? encoded : new Uint8Array(encoded);
+      return this.#sendInPieces(writer, own, sender);
+    }
+    if (reserved === 0) return this.#transmit(writer.raw(bytes).view());
+    const from = writer.bytes;
+    for (let i = 0; i < head; i++) bytes[i] = from[i] as number;
+    return this.#transmit(bytes);
+  }
+
+  /**
+   * As `send`, for a body that has to fit into the frame.
+   * @throws VerbmqError `ERR_VERBMQ_MESSAGE_TOO_LARGE` besides.
+   */
+  sendWhole(writer: FrameWriter, body: unknown, codec: Codec): true | Promise<void> {
+    const bytes = body instanceof Uint8Array ? body : codec.encode(body, 0);
+    if (body instanceof Uint8Array) writer.addFlag(FLAG.raw);
+    if (writer.length + bytes.byteLength > this.frameBytes) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_MESSAGE_TOO_LARGE',
+        `${bytes.byteLength} bytes do not fit into a frame of ${this.frameBytes}`,
+      );
+    }
+    return this.#transmit(writer.raw(bytes).view());
+  }
+
+  /** Sends an item of a stream, and answers with its length besides. */
+  sendItem(
+    writer: FrameWriter,
+    value: unknown,
+    codec: Codec,
+    sender: Sender,
+  ): { bytes: number; sent: true | Promise<void> } {
+    const head = writer.length;
+    const sent = this.send(writer, value, codec, sender);
+    return { bytes: this.#lastBytes - head, sent };
+  }
+
+  /** Sends a frame of a number at most. One that the ending connection does not take is of no use to anybody. */
+  sendSimple(type: number, id: number, number?: number): void {
+    const writer = takeWriter();
+    try {
+      writer.start(type, 0, id);
+      if (number !== undefined) writer.number(number);
+      const sent = this.#transmit(writer.view());
+      if (sent !== true) sent.catch(() => {});
+    } catch (error) {
+      if (!isVerbmqError(error)) throw error;
+    } finally {
+      giveBackWriter(writer);
+    }
+  }
+
+  /** Sends a frame that is complete. */
+  sendHead(writer: FrameWriter): true | Promise<void> {
+    return this.#transmit(writer.view());
+  }
+
+  /** Calls off what is left of a large body. */
+  cancelTransfer(sender: Sender): void {
+    if (sender.transfer !== undefined) this.#lane.cancel(sender.transfer);
+    sender.transfer = undefined;
+  }
+
+  /** The peer broke the protocol: the connection cannot be trusted any more. */
+  violated(why: string): void {
+    if (this.#end !== undefined) return;
+    this.#finish(
+      new VerbmqError('ERR_VERBMQ_PROTOCOL', `the peer sent something that rpc does not allow: ${why}`),
+    );
+    this.connection.abort(`rpc: ${why}`);
+  }
+
+  #sendRaw(writer: FrameWriter, body: Uint8Array, sender: Sender): true | Promise<void> {
+    writer.addFlag(FLAG.raw);
+    if (writer.length + body.byteLength > this.frameBytes) return this.#sendInPieces(writer, body, sender);
+    return this.#transmit(writer.raw(body).view());
+  }
+
+  #sendInPieces(writer: FrameWriter, body: Uint8Array, sender: Sender): Promise<void> {
+    writer.addFlag(FLAG.partial);
+    const { toCaller, id } = writer;
+    const head = writer.length;
+    const announced = this.#transmit(writer.number(body.byteLength).view());
+    this.#lastBytes = head + body.byteLength;
+    const { transfer, sent } = this.#lane.add(toCaller, id, body);
+    sender.transfer = transfer;
+    return announced === true ? sent : Promise.all([announced, sent]).then(() => {});
+  }
+
+  #transmit(bytes: Uint8Array): true | Promise<void> {
+    this.#lastBytes = bytes.byteLength;
+    if (this.connection.trySend(bytes)) return true;
+    const own = new Uint8Array(bytes);
+    const cost = own.byteLength + WAITING_OVERHEAD;
+    this.#waitingBytes += cost;
+    return this.connection.send(own).finally(() => {
+      this.#waitingBytes -= cost;
+    });
+  }
+
+  #receive(message: Message): void {
+    if (this.#end !== undefined) return;
+    try {
+      reader.open(message.data);
+      if ((reader.type & TO_CALLER) !== 0) this.caller.receive(reader);
+      else this.callee.receive(reader);
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.violated(error.message);
+    }
+  }
+
+  #finish(error: VerbmqError): void {
+    if (this.#end !== undefined) return;
+    this.#end = error;
+    this.caller.end(error);
+    this.callee.end(error);
+  }
+}
+
+function endOf(info: CloseInfo): VerbmqError {
+  return (
+    info.error ??
+    new VerbmqError('ERR_VERBMQ_CLOSED', 'the connection was closed before the call was answered')
+  );
+}

@@ -1,0 +1,180 @@
+import { type CallContext, rpcStats } from '@verbmq/core/rpc';
+import { expect, test } from 'vitest';
+import type { SetUp } from '../../support/set-up.js';
+import { stretched } from '../../support/set-up.js';
+import { collect, errorOf, fired, from, Gate, served, until, verbmqErrorOf } from '../support.js';
+
+export function cancellation(setUp: SetUp): void {
+  test('a deadline ends the call on both sides, and travels as what is left of it', async () => {
+    const seen: (number | undefined)[] = [];
+    const aborted = new Gate();
+    const { api, near, far } = await served(setUp, {
+      hang: async (_: undefined, { signal, remainingMs }: CallContext) => {
+        seen.push(remainingMs);
+        await fired(signal);
+        seen.push((signal.reason as { code?: string }).code === undefined ? undefined : 1);
+        aborted.open();
+      },
+      left: (_: undefined, call: CallContext) => call.remainingMs,
+    });
+    const timeoutMs = stretched(60);
+    expect(await verbmqErrorOf(api.hang(undefined, { timeoutMs }))).toMatchObject({
+      code: 'ERR_VERBMQ_RPC_DEADLINE',
+      outcome: 'unknown',
+      retryable: false,
+    });
+    await aborted.opened;
+    expect(seen[0]).toBeGreaterThan(0);
+    expect(seen[0]).toBeLessThanOrEqual(timeoutMs);
+    expect(seen[1]).toBe(1);
+    expect(await api.left()).toBe(undefined);
+    expect(rpcStats(near).pendingCalls).toBe(0);
+    await until(() => rpcStats(far).runningCalls === 0);
+  });
+
+  test("a server keeps the caller's deadline though the caller does not", async () => {
+    // The caller's clock is held up: only the server can notice.
+    const started = new Gate();
+    let reason: unknown;
+    const { api } = await served(setUp, {
+      hang: async (_: undefined, { signal }: CallContext) => {
+        started.open();
+        await fired(signal);
+        reason = signal.reason;
+        return 'too late';
+      },
+    });
+    const call = verbmqErrorOf(api.hang(undefined, { timeoutMs: stretched(50) }));
+    await started.opened;
+    expect((await call).code).toBe('ERR_VERBMQ_RPC_DEADLINE');
+    await until(() => reason !== undefined);
+    expect((reason as { code: string }).code).toMatch(/ERR_VERBMQ_(RPC_DEADLINE|CANCELLED)/);
+  });
+
+  test("the client's own timeout holds for calls that set none", async () => {
+    const { api } = await served(
+      setUp,
+      {
+        hang: () => new Promise<void>(() => {}),
+        left: (_: undefined, call: CallContext) => call.remainingMs,
+      },
+      { client: { timeoutMs: stretched(50) } },
+    );
+    expect((await verbmqErrorOf(api.hang())).code).toBe('ERR_VERBMQ_RPC_DEADLINE');
+    expect(await api.left(undefined, { timeoutMs: 60_000 })).toBeGreaterThan(30_000);
+  });
+
+  test('many deadlines at once, most of which are met', async () => {
+    const { api } = await served(setUp, {
+      maybe: (hang: boolean) => (hang ? new Promise<string>(() => {}) : 'met'),
+    });
+    const calls = Array.from({ length: 300 }, (_, i) =>
+      api
+        .maybe(i % 3 === 0, { timeoutMs: i % 3 === 0 ? stretched(20 + i / 10) : 60_000 })
+        .catch((error) => error.code),
+    );
+    const outcomes = await Promise.all(calls);
+    expect(
+      outcomes.every((outcome, i) => outcome === (i % 3 === 0 ? 'ERR_VERBMQ_RPC_DEADLINE' : 'met')),
+    ).toBe(true);
+  });
+
+  test("the caller's signal reaches the handler", async () => {
+    const started = new Gate();
+    const aborted = new Gate();
+    const { api, far } = await served(setUp, {
+      hang: async (_: undefined, { signal }: CallContext) => {
+        started.open();
+        await fired(signal);
+        aborted.open();
+      },
+    });
+    const controller = new AbortController();
+    const call = api.hang(undefined, { signal: controller.signal });
+    await started.opened;
+    controller.abort('changed my mind');
+    expect(await verbmqErrorOf(call)).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED', outcome: 'unknown' });
+    await aborted.opened;
+    await until(() => rpcStats(far).runningCalls === 0);
+  });
+
+  test('a signal that has fired already keeps the call from leaving', async () => {
+    let called = 0;
+    const { api } = await served(setUp, { count: () => ++called });
+    const error = await verbmqErrorOf(api.count(undefined, { signal: AbortSignal.abort('before') }));
+    expect(error).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED', outcome: undefined, cause: 'before' });
+    expect(await api.count()).toBe(1);
+  });
+
+  test('one signal cancels all calls that share it', async () => {
+    const { api, near } = await served(setUp, {
+      hang: () => new Promise<void>(() => {}),
+      async *endless() {
+        for (;;) yield 1;
+      },
+      async all(source: AsyncIterable<number>) {
+        await collect(source);
+      },
+    });
+    const controller = new AbortController();
+    const { signal } = controller;
+    async function* open(): AsyncGenerator<number> {
+      yield 1;
+      await new Promise(() => {});
+    }
+    const calls = [
+      ...Array.from({ length: 50 }, () => api.hang(undefined, { signal })),
+      collect(api.endless.stream(undefined, { signal })),
+      api.all(open(), { signal }),
+    ].map((call) => verbmqErrorOf(call));
+    await api.hang(undefined, { timeoutMs: 1 }).catch(() => {});
+    controller.abort();
+    for (const error of await Promise.all(calls)) expect(error.code).toBe('ERR_VERBMQ_CANCELLED');
+    expect(rpcStats(near).pendingCalls).toBe(0);
+  });
+
+  test('an answer that comes too late goes nowhere, and the next call is not touched', async () => {
+    const gate = new Gate();
+    const { api, near } = await served(setUp, {
+      late: async (_: undefined) => {
+        await gate.opened;
+        return 'late';
+      },
+      one: () => 1,
+    });
+    const controller = new AbortController();
+    const call = verbmqErrorOf(api.late(undefined, { signal: controller.signal }));
+    await api.one();
+    controller.abort();
+    gate.open(); // answer and cancellation cross
+    expect((await call).code).toBe('ERR_VERBMQ_CANCELLED');
+    expect(await api.one()).toBe(1);
+    expect(rpcStats(near).pendingCalls).toBe(0);
+  });
+
+  test('the signal of a call that was answered does not fire', async () => {
+    const signals: AbortSignal[] = [];
+    let context: CallContext | undefined;
+    const { api } = await served(setUp, {
+      keep: async (_: undefined, call: CallContext) => {
+        signals.push(call.signal);
+        context = call;
+      },
+    });
+    await api.keep();
+    await api.keep();
+    expect(signals.some((signal) => signal.aborted)).toBe(false);
+    expect(context?.signal.aborted).toBe(false);
+  });
+
+  test('times and signals that are none are mistakes of the caller', async () => {
+    const { api } = await served(setUp, {
+      one: (_?: unknown) => 1,
+      all: (source: AsyncIterable<number>) => collect(source),
+    });
+    expect(await errorOf(api.one(undefined, { timeoutMs: -1 }))).toBeInstanceOf(RangeError);
+    expect(await errorOf(api.one(undefined, { timeoutMs: '1' as never }))).toBeInstanceOf(TypeError);
+    expect(await errorOf(api.one(undefined, { signal: {} as never }))).toBeInstanceOf(TypeError);
+    expect(await api.all(from([1]))).toEqual([1]);
+  });
+}

@@ -1,0 +1,97 @@
+import { rpcStats } from '@verbmq/core/rpc';
+import { expect, test } from 'vitest';
+import { expectBytes, pattern } from '../../support/messages.js';
+import type { SetUp } from '../../support/set-up.js';
+import { collect, from, served, until, verbmqErrorOf } from '../support.js';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+export function largeBodies(setUp: SetUp): void {
+  test('bodies around the length of a frame, and far beyond it', async () => {
+    const { api } = await served(setUp, { echo: (body: unknown) => body });
+    for (const length of [
+      3900,
+      4096,
+      64 * KIB - 60,
+      64 * KIB - 6,
+      64 * KIB - 5,
+      64 * KIB - 4,
+      64 * KIB,
+      3 * MIB,
+    ]) {
+      const bytes = pattern(length, length);
+      expectBytes((await api.echo(bytes)) as Uint8Array, bytes);
+      const { inner } = (await api.echo({ inner: bytes })) as { inner: Uint8Array };
+      expectBytes(inner, bytes);
+    }
+  });
+
+  test('several large bodies at once, in both directions', async () => {
+    const { api } = await served(setUp, {
+      echo: async (body: Uint8Array) => {
+        await new Promise((resolve) => setImmediate(resolve));
+        return body;
+      },
+    });
+    const bodies = Array.from({ length: 8 }, (_, i) => pattern(700 * KIB + i, i));
+    const answers = await Promise.all(bodies.map((body) => api.echo(body)));
+    for (const [i, body] of bodies.entries()) expectBytes(answers[i] as Uint8Array, body);
+  });
+
+  test('small calls overtake a large one', async () => {
+    const { api } = await served(setUp, {
+      length: (body: Uint8Array) => body.byteLength,
+      small: () => 'small',
+    });
+    await api.small();
+    const order: string[] = [];
+    const large = api.length(new Uint8Array(32 * MIB)).then((length) => {
+      order.push('large');
+      return length;
+    });
+    for (let i = 0; i < 3; i++) order.push(await api.small());
+    expect(await large).toBe(32 * MIB);
+    expect(order).toEqual(['small', 'small', 'small', 'large']);
+  });
+
+  test('large items of streams stay in order among small ones', async () => {
+    const items = [1, 200 * KIB, 2, 70 * KIB, 300 * KIB, 3, 4].map((length) => pattern(length, length));
+    const { api } = await served(setUp, {
+      both: async function* (source: AsyncIterable<Uint8Array>) {
+        for await (const item of source) yield item;
+      },
+    });
+    const answers = await collect(api.both.stream(from(items)));
+    expect(answers.length).toBe(items.length);
+    for (const [i, item] of items.entries()) expectBytes(answers[i] as Uint8Array, item);
+  });
+
+  test('a body over the limit fails its call alone, at the side that receives it', async () => {
+    const { api } = await served(
+      setUp,
+      { length: (body: Uint8Array) => body.byteLength, make: (length: number) => new Uint8Array(length) },
+      { serve: { maxBodyBytes: MIB }, client: { maxBodyBytes: 2 * MIB } },
+    );
+    expect(await api.length(new Uint8Array(MIB))).toBe(MIB);
+    const refused = await verbmqErrorOf(api.length(new Uint8Array(MIB + 1)));
+    expect(refused).toMatchObject({ code: 'ERR_VERBMQ_MESSAGE_TOO_LARGE', outcome: undefined });
+    expect((await api.make(2 * MIB)).byteLength).toBe(2 * MIB);
+    const answer = await verbmqErrorOf(api.make(2 * MIB + 1));
+    expect(answer).toMatchObject({ code: 'ERR_VERBMQ_MESSAGE_TOO_LARGE', outcome: 'unknown' });
+    expect(await api.length(new Uint8Array(3))).toBe(3);
+  });
+
+  test('what is left of a large body does not leave when its call is cancelled', async () => {
+    const { api, near } = await served(setUp, { length: (body: Uint8Array) => body.byteLength });
+    const controller = new AbortController();
+    const call = api.length(new Uint8Array(48 * MIB), { signal: controller.signal });
+    const before = rpcStats(near).backlogBytes;
+    expect(before).toBeGreaterThan(32 * MIB);
+    controller.abort();
+    expect((await verbmqErrorOf(call)).code).toBe('ERR_VERBMQ_CANCELLED');
+    await until(() => rpcStats(near).backlogBytes === 0);
+    expect(near.stats().bytesSent).toBeLessThan(16 * MIB);
+    expect(await api.length(new Uint8Array(3))).toBe(3);
+  });
+}

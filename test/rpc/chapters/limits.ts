@@ -1,0 +1,95 @@
+import { rpcStats } from '@verbmq/core/rpc';
+import { expect, test } from 'vitest';
+import type { SetUp } from '../../support/set-up.js';
+import { Gate, served, until, verbmqErrorOf } from '../support.js';
+
+export function limits(setUp: SetUp): void {
+  test('calls beyond what the server runs at a time are refused, and may be tried again', async () => {
+    const gate = new Gate();
+    let ran = 0;
+    const { api, server } = await served(
+      setUp,
+      {
+        wait: async () => {
+          ran++;
+          await gate.opened;
+        },
+      },
+      { serve: { maxConcurrentCalls: 3 } },
+    );
+    const running = [api.wait(), api.wait(), api.wait()];
+    const error = await verbmqErrorOf(api.wait());
+    expect(error).toMatchObject({
+      code: 'ERR_VERBMQ_OVERLOADED',
+      reason: 'concurrency',
+      retryable: true,
+      outcome: undefined,
+    });
+    expect(ran).toBe(3);
+    gate.open();
+    await Promise.all(running);
+    await until(() => server.stats().running === 0);
+    await api.wait();
+    expect(server.stats()).toMatchObject({ refused: 1, handled: 4 });
+  });
+
+  test('one connection cannot take all of it', async () => {
+    const { api } = await served(
+      setUp,
+      { wait: () => new Promise<void>(() => {}) },
+      { serve: { maxConcurrentCallsPerConnection: 1 } },
+    );
+    api.wait().catch(() => {});
+    expect((await verbmqErrorOf(api.wait())).reason).toBe('concurrency');
+  });
+
+  test('a client does not hold more calls than it may', async () => {
+    const gate = new Gate();
+    const { api, near } = await served(
+      setUp,
+      { wait: () => gate.opened },
+      { client: { maxPendingCalls: 2 } },
+    );
+    const calls = [api.wait(), api.wait()];
+    expect(await verbmqErrorOf(api.wait())).toMatchObject({
+      code: 'ERR_VERBMQ_OVERLOADED',
+      reason: 'pending-calls',
+    });
+    gate.open();
+    await Promise.all(calls);
+    await api.wait();
+    expect(rpcStats(near).pendingCalls).toBe(0);
+  });
+
+  test('a caller that does not read its answers is refused, and sent away at last', async () => {
+    let ran = 0;
+    const { api, near, far } = await served(
+      setUp,
+      {
+        large: () => {
+          ran++;
+          return new Uint8Array(60_000);
+        },
+      },
+      { serve: { maxBacklogBytes: 1024 * 1024 } },
+    );
+    await api.large();
+    near.pause();
+    const calls: Promise<string>[] = [];
+    while (far.state === 'open') {
+      const call = api.large();
+      calls.push(
+        call.then(
+          () => 'answered',
+          (error) => `${error.code} ${error.reason}`,
+        ),
+      );
+      await new Promise((resolve) => setImmediate(resolve));
+      if (near.state !== 'open') break;
+    }
+    near.resume();
+    const outcomes = new Set(await Promise.all(calls));
+    expect(ran).toBeLessThan(400); // what the connection holds at most, and the backlog
+    expect([...outcomes].some((outcome) => outcome.startsWith('ERR_VERBMQ_'))).toBe(true);
+  });
+}
