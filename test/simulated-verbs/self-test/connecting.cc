@@ -92,8 +92,13 @@ void refuses_without_a_listener() {
   rdma_cm_id* id = resolve_to(events, listener);
   CHECK_EQUAL(rdma_destroy_id(listener), 0);
   rdma_conn_param parameters = connection_parameters({});
-  CHECK_EQUAL(rdma_connect(id, &parameters), 0);
-  CHECK_EQUAL(expect_event(events, RDMA_CM_EVENT_REJECTED).status, on_iwarp() ? -ECONNREFUSED : 8);
+  if (on_iwarp()) {
+    CHECK_EQUAL(rdma_connect(id, &parameters), -1);
+    CHECK_EQUAL(errno, ECONNREFUSED);
+  } else {
+    CHECK_EQUAL(rdma_connect(id, &parameters), 0);
+    CHECK_EQUAL(expect_event(events, RDMA_CM_EVENT_REJECTED).status, 8);
+  }
   CHECK_EQUAL(rdma_destroy_id(id), 0);
   rdma_destroy_event_channel(events);
 }

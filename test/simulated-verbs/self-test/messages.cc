@@ -61,6 +61,8 @@ void refuses_more_sends_than_fit() {
   for (uint64_t i = 0; i < 4; ++i) CHECK_EQUAL(both.active.wait().wr_id, i);
   both.active.send(5, 0, 8);
   CHECK_EQUAL(both.active.wait().wr_id, 5u);
+  CHECK_EQUAL(simverbs_set("missing_send_slots", 4), 0);
+  CHECK_EQUAL(both.active.try_send(6, 0, 8), ENOMEM);
 }
 
 void frees_slots_as_the_device_does() {

@@ -1,6 +1,8 @@
 // Requests for connections and their answers.
 #include "cm_connection.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -162,6 +164,17 @@ int rdma_connect(rdma_cm_id* plain, rdma_conn_param* parameters) {
   if (id->state != cm_state::route_resolved || parameters == nullptr || too_deep(parameters) ||
       carries_too_much(id, parameters->private_data_len, request_bytes)) {
     return failed(EINVAL);
+  }
+  if (is_iwarp(id)) {
+    // Software iWARP connects its socket within the call, and hears there that nobody listens.
+    const uint32_t handle = id->handle;
+    if (w.set.connect_blocks_us > 0) {
+      lock.unlock();
+      usleep(static_cast<useconds_t>(w.set.connect_blocks_us));
+      lock.lock();
+      if (find_id(handle) == nullptr || id->state != cm_state::route_resolved) return failed(EINVAL);
+    }
+    if (find_listener(&id->route.addr.dst_addr, id->ps) == nullptr) return failed(ECONNREFUSED);
   }
   id->state = cm_state::connecting;
   id->responder_resources = depth(parameters->responder_resources, RDMA_MAX_RESP_RES);

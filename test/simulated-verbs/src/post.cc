@@ -44,7 +44,10 @@ int post_one_send(queue_pair* pair, const ibv_send_wr& request) {
     return iwarp ? ENOTCONN : EINVAL;
   }
   if (!opcode_exists(request.opcode)) return EINVAL;
-  if (pair->send_slots >= pair->capacity.max_send_wr) return ENOMEM;
+  const int64_t missing = the_world().set.missing_send_slots;
+  if (static_cast<int64_t>(pair->send_slots) + missing >= static_cast<int64_t>(pair->capacity.max_send_wr)) {
+    return ENOMEM;
+  }
   if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > pair->capacity.max_send_sge) return EINVAL;
 
   send_work work{};

@@ -22,6 +22,8 @@ namespace simverbs {
   /* limits that nothing reports */                                                                                 \
   setting(max_inline_bytes, 480)                                                                                    \
   setting(memlock_bytes, -1)                                                                                        \
+  /* places that a send queue lacks of what it was granted */                                                       \
+  setting(missing_send_slots, 0)                                                                                        \
   /* kinds of behaviour, 0 or 1 */                                                                                  \
   setting(iwarp, 0)                                                                                                 \
   setting(atomics, 1)                                                                                               \
@@ -48,7 +50,9 @@ namespace simverbs {
   setting(ack_timeout_us, 67000)                                                                                    \
   setting(cm_packet_us, 50)                                                                                         \
   setting(cm_timeout_us, 4000000)                                                                                   \
-  setting(timewait_us, 20000)
+  setting(timewait_us, 20000)                                                                                       \
+  /* iWARP: how long rdma_connect waits for the peer before it returns */                                           \
+  setting(connect_blocks_us, 0)
 
 struct settings {
 #define SIMVERBS_FIELD(name, value) int64_t name = value;

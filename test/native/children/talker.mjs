@@ -1,0 +1,33 @@
+// Two ends of RDMA in one process or worker, in the middle of traffic that never ends. Says `talking` when messages
+// flow, then does what its first argument (or its worker data) asks:
+//
+//   forever   goes on until it is killed or terminated
+//   exit      calls process.exit(0) with everything open
+//   close     closes everything in order; the process must then end by itself
+import { isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { RdmaTransport } from '@verbmq/native';
+
+const [ending, host] = isMainThread ? process.argv.slice(2) : workerData;
+const transport = new RdmaTransport();
+const listener = await transport.listen({ host, port: 0 });
+listener.onConnection((connection) => {
+  connection.onMessage((message) => {
+    connection.send(message.data).catch(() => {});
+  });
+});
+const connections = await Promise.all([transport.connect(listener.url), transport.connect(listener.url)]);
+let received = 0;
+for (const connection of connections) {
+  connection.onMessage((message) => {
+    if (++received === 50) talking();
+    connection.send(message.data).catch(() => {});
+  });
+  for (let n = 0; n < 16; n++) await connection.send(new Uint8Array(100));
+}
+
+function talking() {
+  if (isMainThread) console.log('talking');
+  else parentPort.postMessage('talking');
+  if (ending === 'exit') process.exit(0);
+  if (ending === 'close') void transport.close();
+}

@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { RdmaTransport } from '@verbmq/native';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { until } from '../support/until.js';
+import { countVerbsObjects } from './verbs-objects.js';
+
+const host = process.env.VERBMQ_RDMA_ADDRESS as string;
+const talker = fileURLToPath(new URL('./children/talker.mjs', import.meta.url));
+
+function startTalker(ending: string): ChildProcess {
+  const child = spawn(process.execPath, [talker, ending, host], { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(() => {
+    child.kill('SIGKILL');
+  });
+  return child;
+}
+
+describe('a process in the middle of traffic', () => {
+  test('that is killed leaves no verbs objects', async () => {
+    const before = countVerbsObjects();
+    const child = startTalker('forever');
+    await once(child.stdout!, 'data');
+    expect(countVerbsObjects().qp).toBeGreaterThan(before.qp);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await until(() => JSON.stringify(countVerbsObjects()) === JSON.stringify(before));
+  });
+
+  test('that calls process.exit() ends at once, without a crash', async () => {
+    const before = countVerbsObjects();
+    const [code, signal] = await once(startTalker('exit'), 'exit');
+    expect({ code, signal }).toEqual({ code: 0, signal: null });
+    await until(() => JSON.stringify(countVerbsObjects()) === JSON.stringify(before));
+  });
+
+  test('that closes its transport ends by itself', async () => {
+    const [code, signal] = await once(startTalker('close'), 'exit');
+    expect({ code, signal }).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe('a worker thread in the middle of traffic', () => {
+  test.each(['terminated', 'exit'])('can be ended (%s) again and again', async (how) => {
+    const before = countVerbsObjects();
+    for (let round = 0; round < 3; round++) {
+      const worker = new Worker(talker, { workerData: [how === 'exit' ? 'exit' : 'forever', host] });
+      await once(worker, 'message');
+      if (how === 'terminated') await worker.terminate();
+      else await once(worker, 'exit');
+    }
+    await until(() => JSON.stringify(countVerbsObjects()) === JSON.stringify(before));
+  });
+
+  test('does not disturb another one', async () => {
+    const doomed = new Worker(talker, { workerData: ['forever', host] });
+    await once(doomed, 'message');
+    const transport = new RdmaTransport();
+    onTestFinished(() => transport.close());
+    const listener = await transport.listen({ host, port: 0 });
+    listener.onConnection((connection) => {
+      connection.onMessage((message) => {
+        void connection.send(message.data);
+      });
+    });
+    const connection = await transport.connect(listener.url);
+    let echoes = 0;
+    connection.onMessage(() => {
+      echoes++;
+    });
+    await connection.send(new Uint8Array(10));
+    await doomed.terminate();
+    await connection.send(new Uint8Array(10));
+    await until(() => echoes === 2);
+    expect(await connection.close()).toMatchObject({ graceful: true });
+  });
+});
+
+test('connections that come and go leave no verbs objects', async () => {
+  const before = countVerbsObjects();
+  const transport = new RdmaTransport();
+  const listener = await transport.listen({ host, port: 0 });
+  listener.onConnection((connection) => {
+    connection.onMessage((message) => {
+      void connection.send(message.data);
+    });
+  });
+  for (let round = 0; round < 40; round++) {
+    const connection = await transport.connect(listener.url);
+    const answer = new Promise((resolve) => connection.onMessage(resolve));
+    await connection.send(new Uint8Array(round));
+    await answer;
+    if (round % 3 === 0) connection.abort('every third one');
+    else expect(await connection.close()).toMatchObject({ graceful: true });
+    await connection.closed;
+  }
+  await transport.close();
+  await until(() => JSON.stringify(countVerbsObjects()) === JSON.stringify(before));
+});

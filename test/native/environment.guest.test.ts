@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process';
+import { chmodSync, readdirSync, statSync } from 'node:fs';
+import { promisify } from 'node:util';
+import type { ProbeResult } from '@verbmq/core';
+import { describe, expect, onTestFinished, test } from 'vitest';
+
+const NOBODY = 65534;
+
+/** Probes as an ordinary user, who has neither rights to all files nor to lock any memory, under `limit`. */
+async function probeAsNobody(limit: string): Promise<ProbeResult> {
+  const source =
+    "import { probeRdma } from '@verbmq/native'; process.stdout.write(JSON.stringify(probeRdma()));";
+  const command = 'ulimit -l "$1" && exec "$2" --input-type=module -e "$3"';
+  const { stdout } = await promisify(execFile)(
+    '/bin/sh',
+    ['-c', command, 'sh', limit, process.execPath, source],
+    {
+      cwd: import.meta.dirname,
+      uid: NOBODY,
+      gid: NOBODY,
+    },
+  );
+  return JSON.parse(stdout) as ProbeResult;
+}
+
+/** Lets only root use a device file until the test is over. */
+function forbid(file: string): void {
+  const { mode } = statSync(file);
+  chmodSync(file, 0o600);
+  onTestFinished(() => chmodSync(file, mode));
+}
+
+function permit(file: string): void {
+  const { mode } = statSync(file);
+  chmodSync(file, 0o666);
+  onTestFinished(() => chmodSync(file, mode));
+}
+
+const deviceFile = `/dev/infiniband/${readdirSync('/dev/infiniband').find((name) => name.startsWith('uverbs'))}`;
+const managerFile = '/dev/infiniband/rdma_cm';
+
+describe('probe by an ordinary user', () => {
+  test('finds RDMA where the limit of locked memory and the files allow it', async () => {
+    permit(deviceFile);
+    permit(managerFile);
+    expect(await probeAsNobody('unlimited')).toMatchObject({ available: true });
+  });
+
+  test('names a limit of locked memory that is too small', async () => {
+    permit(deviceFile);
+    permit(managerFile);
+    const result = await probeAsNobody('64');
+    expect(result).toMatchObject({ available: false, code: 'memlock' });
+    expect(result).toHaveProperty('reason', expect.stringContaining('64 KiB'));
+    expect(result).toHaveProperty('remedy', expect.stringContaining('ulimit -l unlimited'));
+  });
+
+  test('names a device file that it may not open', async () => {
+    forbid(deviceFile);
+    permit(managerFile);
+    const result = await probeAsNobody('unlimited');
+    expect(result).toMatchObject({ available: false, code: 'no-permission' });
+    expect(result).toHaveProperty('reason', expect.stringContaining(deviceFile));
+    expect(result).toHaveProperty('remedy', expect.stringContaining('/dev/infiniband/uverbs'));
+  });
+
+  test('names the connection manager when it may not open that', async () => {
+    permit(deviceFile);
+    forbid(managerFile);
+    const result = await probeAsNobody('unlimited');
+    expect(result).toMatchObject({ available: false, code: 'no-permission' });
+    expect(result).toHaveProperty('reason', expect.stringContaining(managerFile));
+  });
+});

@@ -1,0 +1,21 @@
+import { execFileSync } from 'node:child_process';
+
+/** How many objects of each kind the kernel holds for all processes on the RDMA devices of this machine. */
+export interface VerbsObjects {
+  readonly pd: number;
+  readonly cq: number;
+  readonly qp: number;
+  readonly cm_id: number;
+  readonly mr: number;
+}
+
+export function countVerbsObjects(): VerbsObjects {
+  const sums = { pd: 0, cq: 0, qp: 0, cm_id: 0, mr: 0 };
+  const devices = JSON.parse(
+    execFileSync('rdma', ['-j', 'resource', 'show'], { encoding: 'utf8' }),
+  ) as Record<keyof VerbsObjects, number>[];
+  for (const device of devices) {
+    for (const kind of Object.keys(sums) as (keyof VerbsObjects)[]) sums[kind] += device[kind] ?? 0;
+  }
+  return sums;
+}
