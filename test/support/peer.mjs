@@ -3,6 +3,8 @@
 import { MemoryNetwork } from '@verbmq/core/memory-transport';
 
 const task = JSON.parse(process.argv[2]);
+const { preparation } = task.peer;
+if (preparation !== undefined) (await import(preparation.module)).prepare(preparation.argument);
 const { [task.peer.name]: TransportClass } = await import(task.peer.module);
 const transport = new TransportClass({
   ...task.peer.options,

@@ -7,6 +7,8 @@ export interface PeerTransport {
   readonly options: Record<string, unknown>;
   readonly listenOptions?: Record<string, unknown>;
   readonly connectOptions?: Record<string, unknown>;
+  /** A module whose `prepare` is called with this argument before anything else in the peer's process. */
+  readonly preparation?: { readonly module: string; readonly argument: unknown };
 }
 
 /** What the conformance suite must know of a transport. */

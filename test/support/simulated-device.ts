@@ -77,15 +77,21 @@ type Call = (library: string, name: string, ...values: (string | number)[]) => n
 export class SimulatedDevice {
   /** For the option `libraries` of RdmaTransport and probeRdma. */
   readonly libraries: { readonly ibverbs: string; readonly rdmacm: string };
+  /** The addon through which it is controlled. */
+  readonly control: string;
+  /** What kind of device it is taken for. */
+  personality: Personality = 'rxe';
   readonly #call: Call;
 
   constructor(library: string, control: string) {
+    this.control = control;
     this.libraries = { ibverbs: library, rdmacm: library };
     this.#call = (createRequire(import.meta.url)(control) as { call: Call }).call;
   }
 
   /** Forgets all faults and settings, and behaves like this kind of device from now on. */
   reset(personality: Personality): void {
+    this.personality = personality;
     this.#do('reset', personality);
   }
   set(setting: string, value: number): void {
