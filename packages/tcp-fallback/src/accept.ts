@@ -17,8 +17,9 @@ export async function openListener(
   let accept = (socket: Socket): void => {
     early.push(socket.on('error', () => {}));
   };
-  const create = (): Server =>
-    net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => accept(socket));
+  // Below TLS a half-open socket would keep a peer that left within the TLS handshake until that times out.
+  const allowHalfOpen = tlsOptions === undefined;
+  const create = (): Server => net.createServer({ allowHalfOpen, noDelay: true }, (socket) => accept(socket));
   const endpoints = await openEndpoints(link.address, create);
   const listener = new TcpListener(endpoints, link, limits, opened);
   accept =
@@ -36,7 +37,7 @@ function tlsAcceptor(
   handshakeTimeoutMs: number,
 ): (socket: Socket) => void {
   const inProgress = new Map<string, Socket>();
-  const server = tls.createServer({ handshakeTimeout: handshakeTimeoutMs, ...options, allowHalfOpen: true });
+  const server = tls.createServer({ handshakeTimeout: handshakeTimeoutMs, ...options });
   server.on('secureConnection', (secured) => {
     inProgress.delete(nameOf(secured));
     listener.acceptSocket(secured);

@@ -45,8 +45,8 @@ export function dial(
 
 function open(kind: LinkKind, address: ResolvedAddress, tlsOptions: TlsClientOptions | undefined): Socket {
   if ('path' in address) return net.connect({ path: address.path, allowHalfOpen: true });
-  const endpoint = { host: address.host, port: address.port, allowHalfOpen: true, autoSelectFamily: true };
-  if (kind === 'tcp') return net.connect({ ...endpoint, noDelay: true });
+  const endpoint = { host: address.host, port: address.port, autoSelectFamily: true };
+  if (kind === 'tcp') return net.connect({ ...endpoint, allowHalfOpen: true, noDelay: true });
   const socket = tls.connect({ ...serverName(address.host), ...tlsOptions, ...endpoint });
   socket.setNoDelay(true);
   return socket;

@@ -1,0 +1,277 @@
+import { lookup } from 'node:dns/promises';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import net, { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Listener, VerbmqError } from '@verbmq/core';
+import { TcpTransport } from '@verbmq/tcp-fallback';
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { outcomeOf } from '../../../test/support/expectations.js';
+import { nextConnection } from '../../../test/support/pair.js';
+import { PeerProcess } from '../../../test/support/peer-process.js';
+import { unixSetUp } from '../../../test/support/transports/tcp.js';
+import { until } from '../../../test/support/until.js';
+
+const directory = mkdtempSync(path.join(tmpdir(), 'verbmq-tcp-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+function pem(name: string): string {
+  return readFileSync(new URL(`../../../test/support/certificate/${name}.pem`, import.meta.url), 'utf8');
+}
+const IDENTITY = { key: pem('key'), cert: pem('certificate') };
+const TRUST = { ca: IDENTITY.cert };
+
+function transport(): TcpTransport {
+  const made = new TcpTransport();
+  onTestFinished(() => made.close());
+  return made;
+}
+
+async function greets(
+  client: TcpTransport,
+  listener: Listener,
+  address = listener.url,
+  options = {},
+): Promise<void> {
+  const accepted = nextConnection(listener);
+  const connection = await client.connect(address, options);
+  const server = await accepted;
+  const answers = server.messages();
+  await connection.send(Buffer.from('good day'));
+  expect(Buffer.from((await answers.next()).value?.data ?? []).toString()).toBe('good day');
+  await answers.return?.();
+  await connection.close();
+}
+
+describe('addresses', () => {
+  it('that a name has several of are all listened on, with one port', async () => {
+    const own = transport();
+    const listener = await own.listen({ host: 'localhost', port: 0 });
+    const { host, port } = listener.address as { host: string; port: number };
+    expect(host).toBe('localhost');
+    expect(port).toBeGreaterThan(0);
+    await greets(own, listener, `tcp://localhost:${port}`);
+    await greets(own, listener, `tcp://127.0.0.1:${port}`);
+    const resolved = await lookup('localhost', { all: true });
+    if (resolved.some(({ family }) => family === 6)) await greets(own, listener, `tcp://[::1]:${port}`);
+  });
+
+  it('of IPv6 are given as such', async () => {
+    const own = transport();
+    const listener = await own.listen('tcp://[::1]:0');
+    expect(listener.url).toMatch(/^tcp:\/\/\[::1\]:\d+$/);
+    await greets(own, listener);
+  });
+
+  it('that are in use say so, and leave nothing half open', async () => {
+    const own = transport();
+    const listener = await own.listen('tcp://127.0.0.1:0');
+    const { port } = listener.address as { port: number };
+    await expect(own.listen({ host: '127.0.0.1', port })).rejects.toMatchObject({
+      code: 'ERR_VERBMQ_ADDRESS_IN_USE',
+    });
+    await expect(own.listen({ host: 'localhost', port })).rejects.toMatchObject({
+      code: 'ERR_VERBMQ_ADDRESS_IN_USE',
+    });
+    await listener.close();
+    await greets(own, await own.listen({ host: 'localhost', port }));
+  });
+
+  it('that this machine does not have are refused in words', async () => {
+    const failed = transport().listen({ host: '192.0.2.1', port: 0 });
+    await expect(failed).rejects.toMatchObject({ code: 'ERR_VERBMQ_LISTEN_FAILED' });
+    await expect(failed).rejects.toThrow(/this machine has no such address/);
+  });
+
+  it('where nobody listens are a failure to connect, in words', async () => {
+    const failed = transport().connect('tcp://127.0.0.1:1');
+    await expect(failed).rejects.toMatchObject({ code: 'ERR_VERBMQ_CONNECT_FAILED' });
+    await expect(failed).rejects.toThrow(/nobody listens there/);
+  });
+});
+
+describe('an attempt to connect that is cancelled', () => {
+  /** A server that accepts and never speaks, and what it has open. */
+  async function silentServer(): Promise<{ port: number; open: () => number }> {
+    const sockets = new Set<net.Socket>();
+    const server = createServer((socket) => {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+      socket.resume();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    });
+    return { port: (server.address() as net.AddressInfo).port, open: () => sockets.size };
+  }
+
+  it('within the hello gives the socket back', async () => {
+    const { port, open } = await silentServer();
+    const cancel = new AbortController();
+    const attempt = transport().connect({ host: '127.0.0.1', port }, { signal: cancel.signal });
+    const failed = attempt.catch((error: VerbmqError) => error);
+    await until(() => open() === 1);
+    cancel.abort(new Error('changed my mind'));
+    expect(await failed).toMatchObject({
+      code: 'ERR_VERBMQ_CANCELLED',
+      cause: { message: 'changed my mind' },
+    });
+    await until(() => open() === 0);
+  });
+
+  it('within the TLS handshake gives the socket back', async () => {
+    const { port, open } = await silentServer();
+    const cancel = new AbortController();
+    const attempt = transport().connect({ host: '127.0.0.1', port }, { signal: cancel.signal, tls: TRUST });
+    const failed = attempt.catch((error: VerbmqError) => error);
+    await until(() => open() === 1);
+    cancel.abort();
+    expect(await failed).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED' });
+    await until(() => open() === 0);
+  });
+
+  it('before the socket is connected gives it back', async () => {
+    const { port } = await silentServer();
+    const cancel = new AbortController();
+    const attempt = transport().connect({ host: '127.0.0.1', port }, { signal: cancel.signal });
+    cancel.abort();
+    await expect(attempt).rejects.toMatchObject({ code: 'ERR_VERBMQ_CANCELLED' });
+  });
+
+  it('by its time limit says so', async () => {
+    const { port, open } = await silentServer();
+    const attempt = transport().connect({ host: '127.0.0.1', port }, { timeoutMs: 50 });
+    await expect(attempt).rejects.toMatchObject({ code: 'ERR_VERBMQ_CONNECT_TIMEOUT' });
+    await until(() => open() === 0);
+  });
+});
+
+describe('Unix sockets', () => {
+  it('are told by their path, and the file goes with the listener', async () => {
+    const own = transport();
+    const file = path.join(directory, 'plain.sock');
+    const listener = await own.listen({ path: file });
+    expect(listener.kind).toBe('unix');
+    expect(listener.url).toBe(`unix://${file}`);
+    await greets(own, listener);
+    await expect(own.listen({ path: file })).rejects.toMatchObject({ code: 'ERR_VERBMQ_ADDRESS_IN_USE' });
+    await listener.close();
+    const failed = own.connect({ path: file });
+    await expect(failed).rejects.toMatchObject({ code: 'ERR_VERBMQ_CONNECT_FAILED' });
+    await expect(failed).rejects.toThrow(/no such socket file/);
+  });
+
+  it('that a killed process left behind are taken over', async () => {
+    const file = path.join(directory, 'stale.sock');
+    const dead = new PeerProcess(unixSetUp(), { role: 'listen' }, { path: file });
+    await dead.reported('listening');
+    await expect(transport().listen({ path: file })).rejects.toMatchObject({
+      code: 'ERR_VERBMQ_ADDRESS_IN_USE',
+    });
+    dead.kill('SIGKILL');
+    await dead.exited;
+    const own = transport();
+    await greets(own, await own.listen({ path: file }));
+  });
+
+  it('never replace a file that is no socket', async () => {
+    const file = path.join(directory, 'precious.txt');
+    writeFileSync(file, 'keep me');
+    await expect(transport().listen({ path: file })).rejects.toMatchObject({
+      code: 'ERR_VERBMQ_ADDRESS_IN_USE',
+    });
+    expect(readFileSync(file, 'utf8')).toBe('keep me');
+  });
+
+  it('with a path that is too long are refused before the kernel cuts it', async () => {
+    const long = transport().listen({ path: `/tmp/${'x'.repeat(200)}` });
+    await expect(long).rejects.toMatchObject({ code: 'ERR_VERBMQ_INVALID_ADDRESS' });
+  });
+
+  it.runIf(process.platform === 'linux')('may be abstract', async () => {
+    const own = transport();
+    const listener = await own.listen(`unix://@verbmq-test-${process.pid}`);
+    await greets(own, listener);
+  });
+
+  it('have no TLS', async () => {
+    expect(await outcomeOf(() => transport().listen({ path: '/tmp/x' }, { tls: IDENTITY }))).toBe(TypeError);
+  });
+});
+
+describe('TLS', () => {
+  it('is asked for by the option or the scheme', async () => {
+    const own = transport();
+    const listener = await own.listen('tls://localhost:0', { tls: IDENTITY });
+    expect(listener.kind).toBe('tls');
+    expect(listener.url).toMatch(/^tls:\/\/localhost:\d+$/);
+    await greets(own, listener, listener.url, { tls: TRUST });
+    const { port } = listener.address as { port: number };
+    const connection = await own.connect({ host: '127.0.0.1', port }, { tls: TRUST });
+    expect(connection.kind).toBe('tls');
+  });
+
+  it('needs a certificate to listen, and excludes tcp://', async () => {
+    const own = transport();
+    expect(await outcomeOf(() => own.listen('tls://localhost:0'))).toBe('ERR_VERBMQ_TLS');
+    expect(await outcomeOf(() => own.listen('tcp://localhost:0', { tls: IDENTITY }))).toBe(TypeError);
+    expect(await outcomeOf(() => own.listen('tls://localhost:0', { tls: 1 as never }))).toBe(TypeError);
+  });
+
+  it.each([
+    ['a certificate that nobody vouches for', 'localhost', {}, /self-signed: pass it as tls\.ca/],
+    ['a certificate for another name', 'localhost', { ...TRUST, servername: 'example.org' }, /another name/],
+  ])('refuses %s, in words', async (_name, name, tls, words) => {
+    const own = transport();
+    const listener = await own.listen({ host: 'localhost', port: 0 }, { tls: IDENTITY });
+    const { port } = listener.address as { port: number };
+    const failed = own.connect({ host: name, port }, { tls });
+    await expect(failed).rejects.toMatchObject({ code: 'ERR_VERBMQ_TLS' });
+    await expect(failed).rejects.toThrow(words);
+    await until(() => listener.stats().failed > 0);
+    await greets(own, listener, listener.url, { tls: TRUST });
+  });
+
+  it('demands a client certificate where it is told to', async () => {
+    const own = transport();
+    const tls = { ...IDENTITY, ca: IDENTITY.cert, requestCert: true, rejectUnauthorized: true };
+    const listener = await own.listen('tls://localhost:0', { tls });
+    await expect(own.connect(listener.url, { tls: TRUST })).rejects.toMatchObject({ code: 'ERR_VERBMQ_TLS' });
+    await greets(own, listener, listener.url, { tls: { ...TRUST, ...IDENTITY } });
+  });
+
+  it('and plain TCP tell each other apart', async () => {
+    const own = transport();
+    const secured = await own.listen('tls://localhost:0', { tls: IDENTITY });
+    const plain = await own.listen('tcp://localhost:0');
+    const portOf = (listener: Listener) => (listener.address as { port: number }).port;
+    const plainToTls = own.connect({ host: 'localhost', port: portOf(secured) });
+    await expect(plainToTls).rejects.toThrow(/expects TLS/);
+    const tlsToPlain = own.connect({ host: 'localhost', port: portOf(plain) }, { tls: TRUST });
+    await expect(tlsToPlain).rejects.toMatchObject({ code: 'ERR_VERBMQ_TLS' });
+  });
+
+  it('handshakes that never end are ended, by time and by the listener', async () => {
+    const own = transport();
+    const listener = await own.listen(
+      { host: '127.0.0.1', port: 0 },
+      { tls: IDENTITY, handshakeTimeoutMs: 50 },
+    );
+    const { port } = listener.address as { port: number };
+    const slow = net.connect(port, '127.0.0.1').on('error', () => {});
+    await new Promise((resolve) => slow.on('close', resolve).resume());
+    expect(listener.stats().failed).toBe(1);
+
+    const patient = await own.listen({ host: '127.0.0.1', port: 0 }, { tls: IDENTITY });
+    const waiting = net
+      .connect((patient.address as { port: number }).port, '127.0.0.1')
+      .on('error', () => {});
+    const gone = new Promise((resolve) => waiting.on('close', resolve).resume());
+    await new Promise((resolve) => waiting.on('connect', resolve));
+    await greets(own, patient, patient.url, { tls: TRUST }); // sockets are accepted in order
+    await patient.close();
+    await gone;
+  });
+});

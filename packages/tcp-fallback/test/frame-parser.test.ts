@@ -1,0 +1,172 @@
+import { isVerbmqError } from '@verbmq/core';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { FrameType, MAX_PAYLOAD_BYTES, smallFrame } from '../src/frame.js';
+import { FrameParser, type FrameSink } from '../src/frame-parser.js';
+
+/** Collects what the parser brings, streamed frames put together. */
+class Collector implements FrameSink {
+  readonly frames: { type: number; payload: string }[] = [];
+  #stream: Buffer[] = [];
+  #streamMissing = 0;
+
+  message(payload: Uint8Array): void {
+    this.frame(FrameType.DATA, payload);
+  }
+  begin(_type: number, length: number): void {
+    this.#streamMissing = length;
+    this.#stream = [];
+  }
+  frame(type: number, payload: Uint8Array): void {
+    this.frames.push({ type, payload: Buffer.from(payload).toString('hex') });
+  }
+  stream(type: number, chunk: Uint8Array, start: number, end: number): void {
+    this.#stream.push(Buffer.from(chunk.subarray(start, end)));
+    this.#streamMissing -= end - start;
+    if (this.#streamMissing === 0) this.frame(type, Buffer.concat(this.#stream));
+  }
+}
+
+const type = fc.constantFrom(
+  FrameType.DATA,
+  FrameType.DATA_PIECE,
+  FrameType.READ_ANSWER,
+  FrameType.ABORT,
+  FrameType.WRITE,
+  FrameType.PING,
+  FrameType.WINDOW,
+);
+
+const frame = fc.tuple(type, fc.uint8Array({ maxLength: 300 })).map(([kind, bytes]) => {
+  if (kind === FrameType.PING) return smallFrame(kind);
+  if (kind === FrameType.WINDOW) return smallFrame(kind, new Uint8Array(4));
+  const least = { [FrameType.DATA_PIECE]: 1, [FrameType.ABORT]: 2, [FrameType.WRITE]: 13 }[kind as 3] ?? 0;
+  return smallFrame(kind, bytes.byteLength < least ? new Uint8Array(least) : bytes);
+});
+
+/** Cuts `bytes` where `cuts` say; every place of a cut is as likely as another. */
+function cut(bytes: Buffer, cuts: readonly number[]): Buffer[] {
+  const places = cuts.map((each) => each % (bytes.byteLength + 1)).sort((a, b) => a - b);
+  const edges = [0, ...places, bytes.byteLength];
+  return edges.slice(1).map((end, i) => bytes.subarray(edges[i], end));
+}
+
+function parse(chunks: readonly Buffer[]): Collector {
+  const collector = new Collector();
+  const parser = new FrameParser(collector);
+  for (const chunk of chunks) parser.push(chunk);
+  return collector;
+}
+
+const cuts = fc.array(fc.nat(), { maxLength: 40 });
+
+describe('the frame parser', () => {
+  it('brings the same frames, wherever the stream is cut', () => {
+    fc.assert(
+      fc.property(fc.array(frame, { maxLength: 12 }), cuts, (frames, places) => {
+        const bytes = Buffer.concat(frames);
+        const whole = parse([bytes]).frames;
+        expect(whole.length).toBe(frames.length);
+        expect(whole.map(({ payload }) => payload)).toEqual(
+          frames.map((each) => each.subarray(8).toString('hex')),
+        );
+        expect(parse(cut(bytes, places)).frames).toEqual(whole);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('brings the same frames byte by byte', () => {
+    fc.assert(
+      fc.property(fc.array(frame, { maxLength: 4 }), (frames) => {
+        const bytes = Buffer.concat(frames);
+        const single = [...bytes].map((byte) => Buffer.from([byte]));
+        expect(parse(single).frames).toEqual(parse([bytes]).frames);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('takes any bytes in any cuts: refuses them as a violation, or waits, and holds bounded memory', () => {
+    const anything = fc.oneof(
+      fc.uint8Array({ maxLength: 2000 }),
+      // Bytes that begin well and then lose their way.
+      fc
+        .tuple(fc.array(frame, { maxLength: 5 }), fc.uint8Array({ maxLength: 200 }))
+        .map(([frames, rest]) => Buffer.concat([...frames, rest])),
+      // A header that claims any length.
+      fc
+        .tuple(type, fc.nat({ max: 0xffffffff }), fc.uint8Array({ maxLength: 500 }))
+        .map(([kind, length, rest]) => {
+          const header = smallFrame(kind).subarray(0, 8);
+          header.writeUInt32LE(length, 0);
+          return Buffer.concat([header, rest]);
+        }),
+    );
+    let refused = 0;
+    let taken = 0;
+    fc.assert(
+      fc.property(anything, cuts, (bytes, places) => {
+        const collector = new Collector();
+        const parser = new FrameParser(collector);
+        try {
+          for (const chunk of cut(Buffer.from(bytes), places)) {
+            parser.push(chunk);
+            expect(parser.heldBytes).toBeLessThanOrEqual(64 * 1024);
+          }
+          taken++;
+        } catch (error) {
+          if (!isVerbmqError(error, 'ERR_VERBMQ_PROTOCOL')) throw error;
+          refused++;
+        }
+      }),
+      { numRuns: 1000 },
+    );
+    // Otherwise the property would have said nothing about one of the two.
+    expect(refused).toBeGreaterThan(50);
+    expect(taken).toBeGreaterThan(50);
+  });
+
+  it('lets memory grow with what has come, not with what was claimed', () => {
+    const parser = new FrameParser(new Collector());
+    const header = smallFrame(FrameType.DATA);
+    header.writeUInt32LE(MAX_PAYLOAD_BYTES, 0);
+    parser.push(header);
+    expect(parser.heldBytes).toBeLessThanOrEqual(64 * 1024);
+    for (let received = 0; received < MAX_PAYLOAD_BYTES - 1000; received += 1000) {
+      parser.push(Buffer.alloc(1000));
+      expect(parser.heldBytes).toBeLessThanOrEqual(Math.max(64 * 1024, (received + 1000) * 4));
+    }
+  });
+
+  it('refuses a claim of 4 GiB by its header alone, and quotes it', () => {
+    const header = smallFrame(FrameType.DATA);
+    header.writeUInt32LE(0xffffffff, 0);
+    expect(() => parse([header])).toThrow(/ffffffff01000000 claims 4294967295 bytes/);
+  });
+
+  it('refuses unknown types, and flags that it does not know', () => {
+    expect(() => parse([smallFrame(200)])).toThrow(/unknown type 200/);
+    const flagged = smallFrame(FrameType.PING);
+    flagged.writeUInt8(1, 5);
+    expect(() => parse([flagged])).toThrow(/malformed/);
+  });
+
+  it('parses nothing more once it was stopped, not even the rest of the chunk', () => {
+    const seen: number[] = [];
+    const parser = new FrameParser({
+      message: () => {
+        seen.push(FrameType.DATA);
+        parser.stop();
+      },
+      begin: () => {},
+      frame: (kind) => seen.push(kind),
+      stream: () => {},
+    });
+    parser.push(
+      Buffer.concat([smallFrame(FrameType.DATA), smallFrame(FrameType.DATA), smallFrame(FrameType.PING)]),
+    );
+    parser.push(smallFrame(FrameType.PING));
+    expect(seen).toEqual([FrameType.DATA]);
+  });
+});
