@@ -1,5 +1,5 @@
 import { type Connection, type Listener, VerbmqError } from '@verbmq/core';
-import { type TcpListenOptions, TcpTransport } from '@verbmq/tcp-fallback';
+import { TcpTransport, type TcpTransportOptions } from '@verbmq/tcp-fallback';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { outcomeOf } from '../../../test/support/expectations.js';
 import { expectBytes, fill, pattern, take } from '../../../test/support/messages.js';
@@ -11,11 +11,11 @@ import { bufferBytes, data, endOf, rawPair, uint32 } from './raw-peer.js';
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-async function pair(options: TcpListenOptions = {}): Promise<{ client: Connection; server: Connection }> {
+async function pair(options: TcpTransportOptions = {}): Promise<{ client: Connection; server: Connection }> {
   const transport = new TcpTransport(options);
-  const listener: Listener = await transport.listen('tcp://127.0.0.1:0', options);
+  const listener: Listener = await transport.listen('tcp://127.0.0.1:0');
   const accepted = nextConnection(listener);
-  const client = await transport.connect(listener.url, options);
+  const client = await transport.connect(listener.url);
   const server = await accepted;
   onTestFinished(async () => {
     client.abort('the test is over');
@@ -206,7 +206,7 @@ describe('flow control', () => {
     expect(await outcomeOf(() => new TcpTransport({ receiveWindowBytes: 1000 }))).toBe(RangeError);
     expect(await outcomeOf(() => new TcpTransport({ oneSidedWindowBytes: 2 ** 31 }))).toBe(RangeError);
     const transport = new TcpTransport();
-    const listening = (options: object) => outcomeOf(() => transport.listen('tcp://127.0.0.1:0', options));
+    const listening = (options: object) => outcomeOf(() => transport.listen('tcp://127.0.0.1:0'));
     expect(await listening({ receiveWindowBytes: '4 MiB' })).toBe(TypeError);
     expect(await listening({ maxConnections: 0 })).toBe(RangeError);
     expect(await listening({ maxHandshakes: 1.5 })).toBe(RangeError);
