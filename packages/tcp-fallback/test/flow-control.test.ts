@@ -206,7 +206,7 @@ describe('flow control', () => {
     expect(await outcomeOf(() => new TcpTransport({ receiveWindowBytes: 1000 }))).toBe(RangeError);
     expect(await outcomeOf(() => new TcpTransport({ oneSidedWindowBytes: 2 ** 31 }))).toBe(RangeError);
     const transport = new TcpTransport();
-    const listening = (options: object) => outcomeOf(() => transport.listen('tcp://127.0.0.1:0'));
+    const listening = (options: object) => outcomeOf(() => transport.listen('tcp://127.0.0.1:0', options));
     expect(await listening({ receiveWindowBytes: '4 MiB' })).toBe(TypeError);
     expect(await listening({ maxConnections: 0 })).toBe(RangeError);
     expect(await listening({ maxHandshakes: 1.5 })).toBe(RangeError);
