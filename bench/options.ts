@@ -7,6 +7,8 @@ export interface BenchOptions {
   /** Measuring time of one contestant in one scenario, once. */
   readonly seconds: number;
   readonly warmUpSeconds: number;
+  /** Whether to measure again what something else on the machine disturbed. */
+  readonly repeatDisturbed: boolean;
   readonly scenarios: readonly ScenarioName[];
   /** `undefined`: those that suit the machine. */
   readonly placements: readonly Placement[] | undefined;
@@ -50,6 +52,7 @@ export function parseBenchOptions(args: readonly string[]): BenchOptions {
     seconds: positive('--seconds', values.seconds, quick ? 0.3 : guest ? 1.5 : 1),
     // Until the code is compiled and the rates are steady; under software emulation that takes its time.
     warmUpSeconds: guest ? 1 : quick ? 0.2 : 0.4,
+    repeatDisturbed: !quick,
     scenarios: only.scenarios,
     placements: only.placements,
     contestants: only.contestants,

@@ -60,15 +60,19 @@ export const DEMO_TRANSPORTS: readonly DemoTransport[] = [
 
 const MESSAGE_BYTES = 64;
 export const IN_FLIGHT = 64;
-const WARM_UP_MS = 500;
-const MEASURED_MS = 2000;
+
+export interface DemoTimes {
+  readonly warmUpMs: number;
+  readonly measuredMs: number;
+}
+const TIMES: DemoTimes = { warmUpMs: 500, measuredMs: 2000 };
 const STEPS_PER_ROW = 2;
 
 /** How many steps {@link runDemo} announces. */
 export const DEMO_STEPS = DEMO_TRANSPORTS.flatMap(({ rows }) => rows).length * STEPS_PER_ROW;
 
 /** Runs the echo service and its client, in two processes, over each transport in turn. Never rejects. */
-export async function runDemo(progress: Progress): Promise<DemoResult[]> {
+export async function runDemo(progress: Progress, times: DemoTimes = TIMES): Promise<DemoResult[]> {
   const results: DemoResult[] = [];
   for (const transport of DEMO_TRANSPORTS) {
     const found = await transport.probe();
@@ -78,20 +82,20 @@ export async function runDemo(progress: Progress): Promise<DemoResult[]> {
       continue;
     }
     for (const row of transport.rows) {
-      results.push({ title: row.title, outcome: await measureRow(row, progress) });
+      results.push({ title: row.title, outcome: await measureRow(row, progress, times) });
     }
   }
   return results;
 }
 
-async function measureRow(row: DemoRow, progress: Progress): Promise<DemoOutcome> {
+async function measureRow(row: DemoRow, progress: Progress, times: DemoTimes): Promise<DemoOutcome> {
   try {
     progress.next(`${row.title}: round trips, one message at a time`);
     const pair = await EchoPair.start(row.contestant);
     try {
-      const sequential = await measure(pair, 1);
+      const sequential = await measure(pair, 1, times);
       progress.next(`${row.title}: ${IN_FLIGHT} messages in flight`);
-      const pipelined = await measure(pair, IN_FLIGHT);
+      const pipelined = await measure(pair, IN_FLIGHT, times);
       if (sequential.roundTrip === undefined) throw new Error('the round trips were not timed');
       return {
         kind: 'measured',
@@ -107,9 +111,9 @@ async function measureRow(row: DemoRow, progress: Progress): Promise<DemoOutcome
   }
 }
 
-async function measure(pair: EchoPair, inFlight: number) {
-  await pair.load({ bytes: MESSAGE_BYTES, inFlight, durationMs: WARM_UP_MS });
-  return await pair.load({ bytes: MESSAGE_BYTES, inFlight, durationMs: MEASURED_MS });
+async function measure(pair: EchoPair, inFlight: number, { warmUpMs, measuredMs }: DemoTimes) {
+  await pair.load({ bytes: MESSAGE_BYTES, inFlight, durationMs: warmUpMs });
+  return await pair.load({ bytes: MESSAGE_BYTES, inFlight, durationMs: measuredMs });
 }
 
 async function probe(transport: Transport): Promise<ProbeResult> {

@@ -54,7 +54,9 @@ export async function runRounds(
       const { scenario, placement } = block;
       for (const contestant of rotated(block.contestants, round)) {
         try {
-          const attemptsLeft = Math.min(ATTEMPTS, 1 + measurements * REPEATED_SHARE - repeated);
+          const attemptsLeft = options.repeatDisturbed
+            ? Math.min(ATTEMPTS, 1 + measurements * REPEATED_SHARE - repeated)
+            : 1;
           const { measured, attempts } = await measureQuietly(block, contestant, options, attemptsLeft);
           repeated += attempts - 1;
           if (disturbedBy(measured, options) > 1) disturbed++;
