@@ -8,7 +8,6 @@ import {
   type Service,
   serve,
 } from '@verbmq/core/rpc';
-import { expect } from 'vitest';
 import { connectPair, type PairOptions } from '../support/pair.js';
 import type { SetUp } from '../support/set-up.js';
 
@@ -52,8 +51,8 @@ export async function errorOf(
   try {
     await promise;
   } catch (error) {
-    expect(error).toBeInstanceOf(Error);
-    return error as Error;
+    if (!(error instanceof Error)) throw new TypeError('what was thrown is no Error');
+    return error;
   }
   throw new Error('this should have failed');
 }

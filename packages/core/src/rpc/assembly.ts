@@ -2,7 +2,7 @@ import { VerbmqError } from '../contract/errors.js';
 import { FrameError } from './frame-reader.js';
 
 /** What is allocated at first for a body, whatever length is claimed, in bytes. */
-const FIRST_BYTES = 256 * 1024;
+const FIRST_BYTES = 1024 * 1024;
 
 /** What all bodies that are being assembled at one side of a connection may hold. */
 export class AssemblyBudget {

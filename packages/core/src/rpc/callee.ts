@@ -1,9 +1,10 @@
 import { type ErrorCode, isVerbmqError, VerbmqError } from '../contract/errors.js';
-import { Assembly, AssemblyBudget } from './assembly.js';
-import { ownBody, readBody } from './body.js';
+import { AssemblyBudget } from './assembly.js';
+import { readBody } from './body.js';
 import { FrameError, type FrameReader } from './frame-reader.js';
 import { giveBackWriter, takeWriter } from './frame-writer.js';
 import { InboundStream } from './inbound-stream.js';
+import { announce, receiveItem, receivePiece } from './incoming.js';
 import { readMetadata } from './metadata.js';
 import { FLAG, FRAME, HEADER_BYTES, MAX_METHOD_BYTES, RPC_VERSION } from './protocol.js';
 import { ServerCall } from './server-call.js';
@@ -85,7 +86,7 @@ export class Callee {
         call.cancel(new VerbmqError('ERR_VERBMQ_CANCELLED', `the caller of ${call.method} cancelled`));
         break;
       case FRAME.item:
-        this.#item(call, reader);
+        receiveItem(call, reader, this.#budget as AssemblyBudget);
         break;
       case FRAME.end:
         if (call.inbound === undefined) throw new FrameError('the end of no stream');
@@ -93,7 +94,7 @@ export class Callee {
         call.inbound.end();
         break;
       case FRAME.piece:
-        this.#piece(call, reader);
+        receivePiece(call, reader, (read) => this.#run(call, read));
         break;
       case FRAME.credit: {
         const bytes = reader.number();
@@ -133,7 +134,7 @@ export class Callee {
       reader.end();
       this.#openInbound(call);
     } else if (reader.has(FLAG.partial)) {
-      this.#assemble(call, reader, false);
+      if (announce(call, reader, this.#budget as AssemblyBudget)) call.track();
     } else {
       this.#run(call, () => readBody(reader, server.settings.codec));
     }
@@ -185,60 +186,6 @@ export class Callee {
     call.track();
     stream.open();
     call.run(stream);
-  }
-
-  #item(call: ServerCall, reader: FrameReader): void {
-    const { inbound } = call;
-    if (inbound === undefined) throw new FrameError('an item of a call that is no stream');
-    if (call.assembly !== undefined) throw new FrameError('an item within an item');
-    if (reader.has(FLAG.partial)) {
-      this.#assemble(call, reader, true);
-      return;
-    }
-    const cost = inbound.charge(reader.remaining);
-    try {
-      inbound.push(readBody(reader, this.server.settings.codec), cost);
-    } catch (error) {
-      call.fail(error);
-    }
-  }
-
-  #assemble(call: ServerCall, reader: FrameReader, item: boolean): void {
-    const total = reader.number();
-    reader.end();
-    if (item) call.itemCost = call.inbound?.charge(total);
-    try {
-      call.assembly = new Assembly(this.#budget as AssemblyBudget, total, reader.has(FLAG.raw));
-      call.track();
-    } catch (error) {
-      call.fail(error);
-    }
-  }
-
-  #piece(call: ServerCall, reader: FrameReader): void {
-    const { assembly } = call;
-    if (assembly === undefined) throw new FrameError('a piece of nothing');
-    let whole: Uint8Array | undefined;
-    try {
-      whole = assembly.add(reader.bytes.subarray(reader.position));
-    } catch (error) {
-      if (error instanceof FrameError) throw error;
-      call.fail(error);
-      return;
-    }
-    if (whole === undefined) return;
-    call.assembly = undefined;
-    const bytes = whole;
-    const { codec } = this.server.settings;
-    if (call.inbound === undefined) {
-      this.#run(call, () => ownBody(bytes, assembly.raw, codec));
-      return;
-    }
-    try {
-      call.inbound.push(ownBody(bytes, assembly.raw, codec), call.itemCost ?? 0);
-    } catch (error) {
-      call.fail(error);
-    }
   }
 
   // ---- sending ---------------------------------------------------------------------------------------------

@@ -1,29 +1,16 @@
-import type { Codec } from '../codec/codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
-import { Assembly, type AssemblyBudget } from './assembly.js';
-import { isAsyncIterable, ownBody, readBody } from './body.js';
+import { isAsyncIterable, readBody } from './body.js';
 import { FrameError, type FrameReader } from './frame-reader.js';
 import { giveBackWriter, takeWriter } from './frame-writer.js';
 import { InboundStream } from './inbound-stream.js';
+import { announce, receiveItem, receivePiece } from './incoming.js';
 import { readMetadata, writeMetadata } from './metadata.js';
 import { OutboundStream } from './outbound-stream.js';
-import { PendingCall } from './pending-call.js';
+import { type CallerSettings, PendingCall } from './pending-call.js';
 import { FLAG, FRAME, MAX_ERROR_TEXT_BYTES, MAX_METHOD_BYTES, MAX_METHODS, RPC_VERSION } from './protocol.js';
-import { errorFromFrame } from './rpc-errors.js';
+import { cancelledError, checkTimeout, closedError, errorFromFrame } from './rpc-errors.js';
 import type { CallOptions } from './service.js';
 import type { RpcSession } from './session.js';
-
-/** What a client has chosen. */
-export interface CallerSettings {
-  readonly codec: Codec;
-  readonly timeoutMs: number | undefined;
-  readonly maxPendingCalls: number;
-  readonly streamWindowBytes: number;
-  readonly budget: AssemblyBudget;
-}
-
-/** The longest time that a call may be given, in milliseconds. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** The calling side of a session: the calls that wait for their answers. */
 export class Caller {
@@ -244,10 +231,10 @@ export class Caller {
         this.#error(call, reader);
         break;
       case FRAME.itemToCaller:
-        this.#item(call, reader);
+        receiveItem(call, reader, call.settings.budget);
         break;
       case FRAME.pieceToCaller:
-        this.#piece(call, reader);
+        receivePiece(call, reader, (read) => this.#settle(call, read));
         break;
       case FRAME.creditToCaller: {
         const bytes = reader.number();
@@ -264,7 +251,7 @@ export class Caller {
     if (call.assembly !== undefined) throw new FrameError('an answer within an item');
     if (reader.has(FLAG.metadata)) call.answerMetadata = readMetadata(reader);
     if (reader.has(FLAG.partial)) {
-      this.#assemble(call, reader, undefined);
+      announce(call, reader, call.settings.budget);
       return;
     }
     this.#settle(call, () => readBody(reader, call.settings.codec));
@@ -280,59 +267,6 @@ export class Caller {
       return;
     }
     call.resolve(value);
-  }
-
-  #item(call: PendingCall, reader: FrameReader): void {
-    const { stream } = call;
-    if (stream === undefined) throw new FrameError('an item of a call that is no stream');
-    if (call.assembly !== undefined) throw new FrameError('an item within an item');
-    if (reader.has(FLAG.partial)) {
-      this.#assemble(call, reader, stream);
-      return;
-    }
-    const cost = stream.charge(reader.remaining);
-    try {
-      stream.push(readBody(reader, call.settings.codec), cost);
-    } catch (error) {
-      this.cancel(call, error);
-    }
-  }
-
-  #assemble(call: PendingCall, reader: FrameReader, stream: InboundStream | undefined): void {
-    const total = reader.number();
-    reader.end();
-    call.itemCost = stream?.charge(total);
-    try {
-      call.assembly = new Assembly(call.settings.budget, total, reader.has(FLAG.raw));
-    } catch (error) {
-      this.cancel(call, isVerbmqError(error) ? error.withUnknownOutcome() : error);
-    }
-  }
-
-  #piece(call: PendingCall, reader: FrameReader): void {
-    const { assembly } = call;
-    if (assembly === undefined) throw new FrameError('a piece of nothing');
-    let whole: Uint8Array | undefined;
-    try {
-      whole = assembly.add(reader.bytes.subarray(reader.position));
-    } catch (error) {
-      if (error instanceof FrameError) throw error;
-      this.cancel(call, error);
-      return;
-    }
-    if (whole === undefined) return;
-    call.assembly = undefined;
-    const bytes = whole;
-    const { codec } = call.settings;
-    if (call.itemCost === undefined) {
-      this.#settle(call, () => ownBody(bytes, assembly.raw, codec));
-      return;
-    }
-    try {
-      call.stream?.push(ownBody(bytes, assembly.raw, codec), call.itemCost);
-    } catch (error) {
-      this.cancel(call, error);
-    }
   }
 
   #error(call: PendingCall, reader: FrameReader): void {
@@ -357,24 +291,4 @@ export class Caller {
       this.#methods.set(reader.text(MAX_METHOD_BYTES), number++);
     }
   }
-}
-
-/** @throws TypeError or RangeError. */
-export function checkTimeout(timeoutMs: number): void {
-  if (typeof timeoutMs !== 'number') throw new TypeError('timeoutMs must be a number');
-  if (!(timeoutMs >= 0 && timeoutMs <= MAX_TIMEOUT_MS)) {
-    throw new RangeError(`timeoutMs must be from 0 to ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
-  }
-}
-
-export function cancelledError(method: string, reason: unknown): VerbmqError {
-  return new VerbmqError('ERR_VERBMQ_CANCELLED', `the call of ${method} was cancelled by its AbortSignal`, {
-    cause: reason,
-  });
-}
-
-function closedError(end: VerbmqError): VerbmqError {
-  return new VerbmqError('ERR_VERBMQ_CLOSED', `the connection has ended (${end.message}); connect again`, {
-    cause: end,
-  });
 }

@@ -3,7 +3,7 @@ import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import type { Connection } from '../contract/connection.js';
 import { checkInteger } from '../contract/options.js';
 import { AssemblyBudget } from './assembly.js';
-import { type Caller, type CallerSettings, checkTimeout } from './caller.js';
+import type { Caller } from './caller.js';
 import { type RpcTrace, rpcChannels } from './diagnostics.js';
 import {
   DEFAULT_MAX_BODY_BYTES,
@@ -11,7 +11,9 @@ import {
   MAX_BODY_BYTES,
   MAX_WINDOW_BYTES,
 } from './limits.js';
+import type { CallerSettings } from './pending-call.js';
 import { INITIAL_WINDOW, MAX_METHOD_BYTES } from './protocol.js';
+import { checkTimeout } from './rpc-errors.js';
 import type { CallOptions, Client, ServerStream, Service } from './service.js';
 import { RpcSession } from './session.js';
 

@@ -1,16 +1,28 @@
-import { VerbmqError } from '../contract/errors.js';
+import type { Codec } from '../codec/codec.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { type Abortable, unwatchSignal, watchSignal } from './abort-hub.js';
-import type { Assembly } from './assembly.js';
+import type { Assembly, AssemblyBudget } from './assembly.js';
 import type { Transfer } from './bulk-lane.js';
-import { type Caller, type CallerSettings, cancelledError } from './caller.js';
+import type { Caller } from './caller.js';
 import type { InboundStream } from './inbound-stream.js';
+import type { IncomingCall } from './incoming.js';
 import type { Metadata } from './metadata.js';
 import type { OutboundStream } from './outbound-stream.js';
+import { cancelledError } from './rpc-errors.js';
 import type { Sender } from './session.js';
 import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.js';
 
+/** What a client has chosen. */
+export interface CallerSettings {
+  readonly codec: Codec;
+  readonly timeoutMs: number | undefined;
+  readonly maxPendingCalls: number;
+  readonly streamWindowBytes: number;
+  readonly budget: AssemblyBudget;
+}
+
 /** A call that waits for its answer, at the side that made it. */
-export class PendingCall implements Abortable, Sender {
+export class PendingCall implements Abortable, IncomingCall, Sender {
   id = 0;
   /** The whole request has left: from then on nobody knows what became of it until the answer comes. */
   left = false;
@@ -18,7 +30,6 @@ export class PendingCall implements Abortable, Sender {
   pump: OutboundStream | undefined = undefined;
   transfer: Transfer | undefined = undefined;
   assembly: Assembly | undefined = undefined;
-  /** What the item that is being assembled costs its stream; `undefined` while it is the answer. */
   itemCost: number | undefined = undefined;
   onMetadata: ((metadata: Metadata) => void) | undefined = undefined;
   answerMetadata: Metadata | undefined = undefined;
@@ -43,6 +54,19 @@ export class PendingCall implements Abortable, Sender {
     this.method = method;
     this.#resolve = resolve;
     this.#reject = reject;
+  }
+
+  get incomingStream(): InboundStream | undefined {
+    return this.stream;
+  }
+
+  get codec(): Codec {
+    return this.settings.codec;
+  }
+
+  /** What the peer answered cannot be read: whatever the handler did, it did. */
+  refuse(error: unknown): void {
+    this.caller.cancel(this, isVerbmqError(error) ? error.withUnknownOutcome() : error);
   }
 
   setDeadline(timeoutMs: number): void {

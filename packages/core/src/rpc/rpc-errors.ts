@@ -29,3 +29,26 @@ export function errorFromFrame(
     outcome: OUTCOMES.get(code),
   });
 }
+
+/** The longest time that a call may be given, in milliseconds. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** @throws TypeError or RangeError. */
+export function checkTimeout(timeoutMs: number): void {
+  if (typeof timeoutMs !== 'number') throw new TypeError('timeoutMs must be a number');
+  if (!(timeoutMs >= 0 && timeoutMs <= MAX_TIMEOUT_MS)) {
+    throw new RangeError(`timeoutMs must be from 0 to ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
+  }
+}
+
+export function cancelledError(method: string, reason: unknown): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_CANCELLED', `the call of ${method} was cancelled by its AbortSignal`, {
+    cause: reason,
+  });
+}
+
+export function closedError(end: VerbmqError): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_CLOSED', `the connection has ended (${end.message}); connect again`, {
+    cause: end,
+  });
+}

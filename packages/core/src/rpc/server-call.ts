@@ -1,3 +1,4 @@
+import type { Codec } from '../codec/codec.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import type { Assembly } from './assembly.js';
@@ -7,6 +8,7 @@ import type { Callee } from './callee.js';
 import { writeError } from './error-frame.js';
 import { giveBackWriter, takeWriter } from './frame-writer.js';
 import type { InboundStream } from './inbound-stream.js';
+import type { IncomingCall } from './incoming.js';
 import { invoke } from './invoke.js';
 import { type Metadata, writeMetadata } from './metadata.js';
 import { OutboundStream } from './outbound-stream.js';
@@ -22,7 +24,7 @@ const NO_METADATA: Metadata = Object.freeze(Object.create(null));
  * A call at the side that answers it, and what its handler gets to know of it. One whose handler answers at once leaves no
  * trace: it is entered nowhere, and has no timer.
  */
-export class ServerCall implements CallContext, Sender {
+export class ServerCall implements CallContext, IncomingCall, Sender {
   readonly id: number;
   inbound: InboundStream | undefined = undefined;
   assembly: Assembly | undefined = undefined;
@@ -84,6 +86,18 @@ export class ServerCall implements CallContext, Sender {
 
   get remainingMs(): number | undefined {
     return this.#deadline === undefined ? undefined : Math.max(0, this.#deadline - performance.now());
+  }
+
+  get incomingStream(): InboundStream | undefined {
+    return this.inbound;
+  }
+
+  get codec(): Codec {
+    return this.#callee.server.settings.codec;
+  }
+
+  refuse(error: unknown): void {
+    this.fail(error);
   }
 
   get wantsStream(): boolean {
