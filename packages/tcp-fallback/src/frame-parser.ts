@@ -38,7 +38,7 @@ export class FrameParser {
 
   /** Memory held for an unfinished frame, in bytes. */
   get heldBytes(): number {
-    return this.#collecting?.capacity ?? 0;
+    return this.#collecting?.heldBytes ?? 0;
   }
 
   /** Nothing is parsed any more, not even the rest of the present chunk. */

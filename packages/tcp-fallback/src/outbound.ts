@@ -79,6 +79,11 @@ export class Outbound {
     return this.bufferedBytes === 0 && this.#frames.length === 0;
   }
 
+  /** Whether the socket has been given every message and the CLOSE behind them. */
+  get handedOver(): boolean {
+    return this.#builder.bytes === 0 && this.#messages.empty;
+  }
+
   /** The peer granted more. `false`: more than its own window; nothing was done. */
   grant(bytes: number): boolean {
     if (!this.#credit.grant(bytes)) return false;

@@ -147,7 +147,10 @@ export class TcpConnection extends Connection {
   }
 
   #maybeEndSocket(): void {
-    if (!this.#tearingDown || this.#socketEnded || this.#killed || !this.#outbound.empty) return;
+    if (this.#tearingDown && !this.#socketEnded && !this.#killed && this.#outbound.empty) this.#endSocket();
+  }
+
+  #endSocket(): void {
     this.#socketEnded = true;
     this.#release();
     const socket = this.#socket;
@@ -164,10 +167,14 @@ export class TcpConnection extends Connection {
 
   #lost(what: string, cause?: Error): void {
     if (this.#socketEnded || this.#killed) return;
-    this._fail(new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', what, { cause }));
+    // The peer may have our CLOSE, and be gone, before this side is told that the last write is complete.
+    if (this.#tearingDown && this.#outbound.handedOver) this.#endSocket();
+    else this._fail(new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', what, { cause }));
   }
 
   #socketClosed(): void {
+    if (this.#tearingDown && this.#outbound.handedOver) this.#socketEnded = true;
+    this.#release();
     if (this.#socketEnded || this.#killed) this._finished();
     else this.#lost('the socket was closed');
   }

@@ -1,9 +1,10 @@
 import { type Connection, VerbmqError } from '@verbmq/core';
 import { TcpTransport } from '@verbmq/tcp-fallback';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { fill } from '../../../test/support/messages.js';
 import { nextConnection } from '../../../test/support/pair.js';
 import { PeerProcess } from '../../../test/support/peer-process.js';
-import { tcpSetUp } from '../../../test/support/transports/tcp.js';
+import { tcpSetUp, tlsSetUp } from '../../../test/support/transports/tcp.js';
 import { until } from '../../../test/support/until.js';
 import { AbortCode, abortFrame, FrameType, smallFrame } from '../src/frame.js';
 import { bufferBytes, collectGarbage, data, endOf, host, RawPeer, rawPair } from './raw-peer.js';
@@ -143,6 +144,24 @@ describe('the end of a connection', () => {
     peer.socket.allowHalfOpen = true;
     peer.write(smallFrame(FrameType.CLOSE));
     expect(await closed).toEqual({ graceful: true, initiator: 'local' });
+  });
+
+  it('is in order by TLS too, where a write may still be pending when the peer has read it', async () => {
+    const setUp = tlsSetUp();
+    const [serverSide, clientSide] = [setUp.createTransport(), setUp.createTransport()];
+    for (let round = 0; round < 10; round++) {
+      const listener = await serverSide.listen(setUp.listenAddress());
+      const accepted = nextConnection(listener);
+      const client = await clientSide.connect(listener.url);
+      const server = await accepted;
+      await fill(client, () => new Uint8Array(5000));
+      const waiting = Array.from({ length: 30 }, () => client.send(new Uint8Array(5000)));
+      expect(await server.close()).toEqual({ graceful: true, initiator: 'local' });
+      expect(await client.closed).toEqual({ graceful: true, initiator: 'remote' });
+      await Promise.all(waiting);
+      await listener.close();
+    }
+    await Promise.all([serverSide.close(), clientSide.close()]);
   });
 
   it('without CLOSE is a loss', async () => {
