@@ -31,7 +31,8 @@ export const sanitizerParts = [
       if (built.state === 'failed') {
         return [built];
       }
-      const args = ['--project', 'native', '--project', 'conformance', 'rdma-simulated', 'packages/native'];
+      const where = ['rdma-simulated', 'packages/native', 'test/native', 'test/simulated-verbs'];
+      const args = ['--project', 'native', '--project', 'conformance', ...where];
       return [built, ...(await runVitest(context, { name: 'asan', args, sanitizers: true }, 10 * minute))];
     },
   },

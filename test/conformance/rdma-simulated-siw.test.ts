@@ -1,5 +1,5 @@
-import { simulatedDevice } from '../support/simulated-device.js';
+import { onSimulatedDevice } from '../support/simulated-device.js';
 import { simulatedRdmaSetUp } from '../support/transports/rdma-simulated.js';
 import { conformance } from './index.js';
 
-conformance('simulated RDMA (siw)', simulatedRdmaSetUp(await simulatedDevice('siw')));
+await onSimulatedDevice('siw', (device) => conformance('simulated RDMA (siw)', simulatedRdmaSetUp(device)));

@@ -3,208 +3,208 @@ import { VerbmqError } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { connectPair } from '../support/pair.js';
-import { CmEvent, type Personality, resetForTest, simulatedDevice } from '../support/simulated-device.js';
+import { CmEvent, onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
-const device = await simulatedDevice('rxe');
+await onSimulatedDevice('rxe', (device) => {
+  /** Connects with a fault on the way: it works, or it fails with an error that says why; either way nothing is left. */
+  async function connectWithFault(fault: () => void): Promise<'connected' | VerbmqError> {
+    const setUp = simulatedSetUp(device);
+    const [server, client] = [setUp.createTransport(), setUp.createTransport()];
+    const listener = await server.listen(setUp.listenAddress());
+    listener.onConnection(() => {});
+    fault();
+    const outcome = await client.connect(listener.url, { timeoutMs: 500 }).then(
+      () => 'connected' as const,
+      (error: unknown) => error,
+    );
+    await Promise.all([client.close(), server.close()]);
+    await until(() => Object.keys(device.leftOver()).length === 0);
+    expect(device.count('busy')).toBe(0);
+    if (outcome === 'connected' || outcome instanceof VerbmqError) return outcome;
+    throw outcome;
+  }
 
-/** Connects with a fault on the way: it works, or it fails with an error that says why; either way nothing is left. */
-async function connectWithFault(fault: () => void): Promise<'connected' | VerbmqError> {
-  const setUp = simulatedSetUp(device);
-  const [server, client] = [setUp.createTransport(), setUp.createTransport()];
-  const listener = await server.listen(setUp.listenAddress());
-  listener.onConnection(() => {});
-  fault();
-  const outcome = await client.connect(listener.url, { timeoutMs: 500 }).then(
-    () => 'connected' as const,
-    (error: unknown) => error,
-  );
-  await Promise.all([client.close(), server.close()]);
-  await until(() => Object.keys(device.leftOver()).length === 0);
-  expect(device.count('busy')).toBe(0);
-  if (outcome === 'connected' || outcome instanceof VerbmqError) return outcome;
-  throw outcome;
-}
-
-const onTheWay = [
-  'addrResolved',
-  'routeResolved',
-  'connectRequest',
-  'connectResponse',
-  'established',
-] as const;
-const instead = [
-  'addrError',
-  'routeError',
-  'connectError',
-  'unreachable',
-  'rejected',
-  'disconnected',
-  'deviceRemoval',
-  'addrChange',
-  'timewaitExit',
-] as const;
-
-describe.each<Personality>(['rxe', 'siw'])('connecting over a device like %s', (personality) => {
-  const steps = onTheWay.filter((step) => personality !== 'siw' || step !== 'connectResponse');
-
-  test.each(steps)('an event that never comes (%s) ends in time', async (step) => {
-    resetForTest(device, personality);
-    const outcome = await connectWithFault(() => device.dropCmEvents(CmEvent[step]));
-    // The accepting side of RoCE needs no event to go on: the first message of its peer is one.
-    if (outcome === 'connected') return expect(step).toBe('established');
-    expect(outcome.code).toBe('ERR_VERBMQ_CONNECT_TIMEOUT');
-    expect(outcome.message).not.toBe('');
-  });
-
-  describe.each(steps.filter((step) => step !== 'connectRequest'))('in place of the event %s', (step) => {
-    test.each(instead)('the event %s has an answer', async (other) => {
-      resetForTest(device, personality);
-      const outcome = await connectWithFault(() =>
-        device.replaceCmEvent(CmEvent[step], CmEvent[other], -errno.ETIMEDOUT),
-      );
-      if (outcome === 'connected') return expect(step).toBe('established');
-      expect([
-        'ERR_VERBMQ_CONNECT_FAILED',
-        'ERR_VERBMQ_CONNECT_TIMEOUT',
-        'ERR_VERBMQ_CONNECTION_LOST',
-        'ERR_VERBMQ_DEVICE',
-        'ERR_VERBMQ_REJECTED',
-      ]).toContain(outcome.code);
-    });
-  });
-
-  test.each(['addrChange', 'timewaitExit', 'addrResolved', 'routeResolved', 'established'] as const)(
-    'an event that means nothing to an open connection (%s) does nothing',
-    async (event) => {
-      resetForTest(device, personality);
-      const pair = await simulatedPair(device);
-      expect(device.raiseCmEvent(CmEvent[event])).toBeGreaterThan(0);
-      await pair.client.send(numbered(7));
-      expect((await take(pair.server, 1)).map(numberOf)).toEqual([7]);
-      await expectNothingLeft(device, pair);
-    },
-  );
-
-  test.each(['disconnected', 'deviceRemoval', 'connectError', 'unreachable', 'rejected'] as const)(
-    'an event that ends an open connection (%s) gives one clear error',
-    async (event) => {
-      resetForTest(device, personality);
-      const pair = await simulatedPair(device);
-      device.raiseCmEvent(CmEvent[event], -errno.ETIMEDOUT);
-      const [client, server] = await Promise.all([pair.client.closed, pair.server.closed]);
-      expect(client.error).toBeInstanceOf(VerbmqError);
-      expect(server.error).toBeInstanceOf(VerbmqError);
-      await expectNothingLeft(device, pair);
-    },
-  );
-
-  const calls = [
-    'rdma_create_event_channel',
-    'rdma_create_id',
-    'rdma_resolve_addr',
-    'rdma_resolve_route',
-    'rdma_create_qp',
-    'ibv_create_qp',
-    'rdma_connect',
-    'rdma_accept',
-    'rdma_get_cm_event',
-    'ibv_query_device',
-    'ibv_alloc_pd',
-    'ibv_create_comp_channel',
-    'ibv_create_cq',
-    'ibv_reg_mr',
-    'ibv_post_recv',
-    'ibv_post_send',
-    'ibv_req_notify_cq',
-    'ibv_poll_cq',
-    'ibv_modify_qp',
+  const onTheWay = [
+    'addrResolved',
+    'routeResolved',
+    'connectRequest',
+    'connectResponse',
+    'established',
+  ] as const;
+  const instead = [
+    'addrError',
+    'routeError',
+    'connectError',
+    'unreachable',
+    'rejected',
+    'disconnected',
+    'deviceRemoval',
+    'addrChange',
+    'timewaitExit',
   ] as const;
 
-  describe.each(calls)('%s fails', (symbol) => {
-    test.each(['EIO', 'ENOMEM', 'EINVAL', 'EPERM'] as const)(
-      'with %s: a clear error or none',
-      async (name) => {
+  describe.each<Personality>(['rxe', 'siw'])('connecting over a device like %s', (personality) => {
+    const steps = onTheWay.filter((step) => personality !== 'siw' || step !== 'connectResponse');
+
+    test.each(steps)('an event that never comes (%s) ends in time', async (step) => {
+      resetForTest(device, personality);
+      const outcome = await connectWithFault(() => device.dropCmEvents(CmEvent[step]));
+      // The accepting side of RoCE needs no event to go on: the first message of its peer is one.
+      if (outcome === 'connected') return expect(step).toBe('established');
+      expect(outcome.code).toBe('ERR_VERBMQ_CONNECT_TIMEOUT');
+      expect(outcome.message).not.toBe('');
+    });
+
+    describe.each(steps.filter((step) => step !== 'connectRequest'))('in place of the event %s', (step) => {
+      test.each(instead)('the event %s has an answer', async (other) => {
         resetForTest(device, personality);
-        const outcome = await connectWithFault(() => device.failCall(symbol, errno[name]));
-        if (outcome === 'connected') return;
-        expect(outcome.message).not.toMatch(/undefined|Success|Unknown/);
-        expect(outcome.message.length).toBeGreaterThan(20);
+        const outcome = await connectWithFault(() =>
+          device.replaceCmEvent(CmEvent[step], CmEvent[other], -errno.ETIMEDOUT),
+        );
+        if (outcome === 'connected') return expect(step).toBe('established');
+        expect([
+          'ERR_VERBMQ_CONNECT_FAILED',
+          'ERR_VERBMQ_CONNECT_TIMEOUT',
+          'ERR_VERBMQ_CONNECTION_LOST',
+          'ERR_VERBMQ_DEVICE',
+          'ERR_VERBMQ_REJECTED',
+        ]).toContain(outcome.code);
+      });
+    });
+
+    test.each(['addrChange', 'timewaitExit', 'addrResolved', 'routeResolved', 'established'] as const)(
+      'an event that means nothing to an open connection (%s) does nothing',
+      async (event) => {
+        resetForTest(device, personality);
+        const pair = await simulatedPair(device);
+        expect(device.raiseCmEvent(CmEvent[event])).toBeGreaterThan(0);
+        await pair.client.send(numbered(7));
+        expect((await take(pair.server, 1)).map(numberOf)).toEqual([7]);
+        await expectNothingLeft(device, pair);
       },
     );
 
-    test('for ever, on both sides: no crash, no hang, nothing left', async () => {
-      resetForTest(device, personality);
-      const before = device.calls(symbol);
-      const outcome = await connectWithFault(() => device.failCall(symbol, errno.EIO, { times: -1 }));
-      // These two may fail when the connection is up; it ends then, or does without.
-      const later = symbol === 'ibv_modify_qp' || symbol === 'ibv_post_send';
-      if (device.calls(symbol) > before && !later) expect(outcome).toBeInstanceOf(VerbmqError);
+    test.each(['disconnected', 'deviceRemoval', 'connectError', 'unreachable', 'rejected'] as const)(
+      'an event that ends an open connection (%s) gives one clear error',
+      async (event) => {
+        resetForTest(device, personality);
+        const pair = await simulatedPair(device);
+        device.raiseCmEvent(CmEvent[event], -errno.ETIMEDOUT);
+        const [client, server] = await Promise.all([pair.client.closed, pair.server.closed]);
+        expect(client.error).toBeInstanceOf(VerbmqError);
+        expect(server.error).toBeInstanceOf(VerbmqError);
+        await expectNothingLeft(device, pair);
+      },
+    );
+
+    const calls = [
+      'rdma_create_event_channel',
+      'rdma_create_id',
+      'rdma_resolve_addr',
+      'rdma_resolve_route',
+      'rdma_create_qp',
+      'ibv_create_qp',
+      'rdma_connect',
+      'rdma_accept',
+      'rdma_get_cm_event',
+      'ibv_query_device',
+      'ibv_alloc_pd',
+      'ibv_create_comp_channel',
+      'ibv_create_cq',
+      'ibv_reg_mr',
+      'ibv_post_recv',
+      'ibv_post_send',
+      'ibv_req_notify_cq',
+      'ibv_poll_cq',
+      'ibv_modify_qp',
+    ] as const;
+
+    describe.each(calls)('%s fails', (symbol) => {
+      test.each(['EIO', 'ENOMEM', 'EINVAL', 'EPERM'] as const)(
+        'with %s: a clear error or none',
+        async (name) => {
+          resetForTest(device, personality);
+          const outcome = await connectWithFault(() => device.failCall(symbol, errno[name]));
+          if (outcome === 'connected') return;
+          expect(outcome.message).not.toMatch(/undefined|Success|Unknown/);
+          expect(outcome.message.length).toBeGreaterThan(20);
+        },
+      );
+
+      test('for ever, on both sides: no crash, no hang, nothing left', async () => {
+        resetForTest(device, personality);
+        const before = device.calls(symbol);
+        const outcome = await connectWithFault(() => device.failCall(symbol, errno.EIO, { times: -1 }));
+        // These two may fail when the connection is up; it ends then, or does without.
+        const later = symbol === 'ibv_modify_qp' || symbol === 'ibv_post_send';
+        if (device.calls(symbol) > before && !later) expect(outcome).toBeInstanceOf(VerbmqError);
+      });
+    });
+
+    test('a listen that fails says why and leaves nothing', async () => {
+      for (const symbol of ['rdma_create_event_channel', 'rdma_create_id', 'rdma_bind_addr', 'rdma_listen']) {
+        resetForTest(device, personality);
+        const setUp = simulatedSetUp(device);
+        const transport = setUp.createTransport();
+        device.failCall(symbol, errno.EIO);
+        await expect(transport.listen(setUp.listenAddress())).rejects.toBeInstanceOf(VerbmqError);
+        await transport.close();
+        await until(() => Object.keys(device.leftOver()).length === 0);
+      }
     });
   });
 
-  test('a listen that fails says why and leaves nothing', async () => {
-    for (const symbol of ['rdma_create_event_channel', 'rdma_create_id', 'rdma_bind_addr', 'rdma_listen']) {
-      resetForTest(device, personality);
-      const setUp = simulatedSetUp(device);
-      const transport = setUp.createTransport();
-      device.failCall(symbol, errno.EIO);
-      await expect(transport.listen(setUp.listenAddress())).rejects.toBeInstanceOf(VerbmqError);
-      await transport.close();
-      await until(() => Object.keys(device.leftOver()).length === 0);
-    }
-  });
-});
-
-describe('devices that differ', () => {
-  test.each([480, 100, 20, 0])('an inline limit of %i bytes', async (bytes) => {
-    resetForTest(device, 'rxe');
-    device.set('max_inline_bytes', bytes);
-    const pair = await simulatedPair(device);
-    for (let n = 0; n < 100; n++) await pair.client.send(numbered(n, 4 + n * 5));
-    expect((await take(pair.server, 100)).map(numberOf)).toEqual(Array.from({ length: 100 }, (_, n) => n));
-    await expectNothingLeft(device, pair);
-  });
-
-  test('the device of a connection is that of its id, not the first in the list', async () => {
-    resetForTest(device, 'rxe');
-    device.set('decoy_devices', 1);
-    const pair = await simulatedPair(device);
-    expect(pair.client).toMatchObject({ device: 'simulated0' });
-    expect(pair.server).toMatchObject({ device: 'simulated0' });
-    await expectNothingLeft(device, pair);
-  });
-
-  test('fewer reads in flight than wished, or none', async () => {
-    for (const depth of [16, 1, 0]) {
+  describe('devices that differ', () => {
+    test.each([480, 100, 20, 0])('an inline limit of %i bytes', async (bytes) => {
       resetForTest(device, 'rxe');
-      device.set('max_rd_atomic', depth);
-      await expectNothingLeft(device, await connectPair(simulatedSetUp(device)));
-    }
-  });
+      device.set('max_inline_bytes', bytes);
+      const pair = await simulatedPair(device);
+      for (let n = 0; n < 100; n++) await pair.client.send(numbered(n, 4 + n * 5));
+      expect((await take(pair.server, 100)).map(numberOf)).toEqual(Array.from({ length: 100 }, (_, n) => n));
+      await expectNothingLeft(device, pair);
+    });
 
-  test('too few places in the device’s queues is an error that says so', async () => {
-    resetForTest(device, 'rxe');
-    const outcome = await connectWithFault(() => device.set('max_qp_wr', 10));
-    expect(outcome).toMatchObject({ code: 'ERR_VERBMQ_NO_BUFFERS' });
-    expect((outcome as VerbmqError).message).toContain('10 work requests');
-  });
+    test('the device of a connection is that of its id, not the first in the list', async () => {
+      resetForTest(device, 'rxe');
+      device.set('decoy_devices', 1);
+      const pair = await simulatedPair(device);
+      expect(pair.client).toMatchObject({ device: 'simulated0' });
+      expect(pair.server).toMatchObject({ device: 'simulated0' });
+      await expectNothingLeft(device, pair);
+    });
 
-  test('a connect that the driver lets wait holds up neither timers nor other work', async () => {
-    resetForTest(device, 'siw');
-    const pair = await simulatedPair(device);
-    device.set('connect_blocks_us', 300_000);
-    const slow = pair.clientTransport.connect(pair.listener.url);
-    let latest = 0;
-    let last = performance.now();
-    const timer = setInterval(() => {
-      latest = Math.max(latest, performance.now() - last);
-      last = performance.now();
-    }, 10);
-    await slow;
-    clearInterval(timer);
-    expect(latest).toBeLessThan(250);
-    await expectNothingLeft(device, pair);
+    test('fewer reads in flight than wished, or none', async () => {
+      for (const depth of [16, 1, 0]) {
+        resetForTest(device, 'rxe');
+        device.set('max_rd_atomic', depth);
+        await expectNothingLeft(device, await connectPair(simulatedSetUp(device)));
+      }
+    });
+
+    test('too few places in the device’s queues is an error that says so', async () => {
+      resetForTest(device, 'rxe');
+      const outcome = await connectWithFault(() => device.set('max_qp_wr', 10));
+      expect(outcome).toMatchObject({ code: 'ERR_VERBMQ_NO_BUFFERS' });
+      expect((outcome as VerbmqError).message).toContain('10 work requests');
+    });
+
+    test('a connect that the driver lets wait holds up neither timers nor other work', async () => {
+      resetForTest(device, 'siw');
+      const pair = await simulatedPair(device);
+      device.set('connect_blocks_us', 300_000);
+      const slow = pair.clientTransport.connect(pair.listener.url);
+      let latest = 0;
+      let last = performance.now();
+      const timer = setInterval(() => {
+        latest = Math.max(latest, performance.now() - last);
+        last = performance.now();
+      }, 10);
+      await slow;
+      clearInterval(timer);
+      expect(latest).toBeLessThan(250);
+      await expectNothingLeft(device, pair);
+    });
   });
 });

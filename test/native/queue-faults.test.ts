@@ -4,188 +4,189 @@ import type { Polling } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { nextConnection, type Pair } from '../support/pair.js';
-import { type Personality, resetForTest, simulatedDevice } from '../support/simulated-device.js';
+import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { uncaughtException } from '../support/uncaught.js';
 import { until } from '../support/until.js';
 
-const device = await simulatedDevice('rxe');
-const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
+await onSimulatedDevice('rxe', (device) => {
+  const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
 
-async function sendAll(from: Connection, count: number, length = 4): Promise<void> {
-  for (let n = 0; n < count; n++) await from.send(numbered(n, length));
-}
+  async function sendAll(from: Connection, count: number, length = 4): Promise<void> {
+    for (let n = 0; n < count; n++) await from.send(numbered(n, length));
+  }
 
-/** Sends `count` numbered messages each way at once, and finds all of them in order. */
-async function crossedTraffic({ client, server }: Pair, count: number): Promise<void> {
-  const [atServer, atClient] = await Promise.all([
-    take(server, count),
-    take(client, count),
-    sendAll(client, count),
-    sendAll(server, count),
-  ]);
-  expect(atServer.map(numberOf)).toEqual(upTo(count));
-  expect(atClient.map(numberOf)).toEqual(upTo(count));
-}
+  /** Sends `count` numbered messages each way at once, and finds all of them in order. */
+  async function crossedTraffic({ client, server }: Pair, count: number): Promise<void> {
+    const [atServer, atClient] = await Promise.all([
+      take(server, count),
+      take(client, count),
+      sendAll(client, count),
+      sendAll(server, count),
+    ]);
+    expect(atServer.map(numberOf)).toEqual(upTo(count));
+    expect(atClient.map(numberOf)).toEqual(upTo(count));
+  }
 
-/** Another connection of the same transports. */
-async function oneMore(pair: Pair): Promise<Pair> {
-  const accepted = nextConnection(pair.listener);
-  const client = await pair.clientTransport.connect(pair.listener.url);
-  return { ...pair, client, server: await accepted };
-}
+  /** Another connection of the same transports. */
+  async function oneMore(pair: Pair): Promise<Pair> {
+    const accepted = nextConnection(pair.listener);
+    const client = await pair.clientTransport.connect(pair.listener.url);
+    return { ...pair, client, server: await accepted };
+  }
 
-describe.each<Personality>(['rxe', 'siw', 'mlx'])('queues of a device like %s', (personality) => {
-  test('a credit that overtakes the completion of its send overflows no queue', async () => {
-    resetForTest(device, personality);
-    const pair = await simulatedPair(device);
-    device.hold('send-completions');
-    const receiving = take(pair.server, 500);
-    const sending = sendAll(pair.client, 500);
-    // The receiver gives every credit back, while no send of ours has completed: its queue is what holds us back.
-    await until(() => device.held('send-completions') > 0 && pair.client.stats().bytesBuffered > 0);
-    expect(pair.client.state).toBe('open');
-    device.release('send-completions');
-    expect((await receiving).map(numberOf)).toEqual(upTo(500));
-    await sending;
-    expect(device.count('rnr-answers')).toBe(0);
-    await expectNothingLeft(device, pair);
-  });
-
-  test('credits use queues within bounds: no receiver is ever not ready', async () => {
-    resetForTest(device, personality);
-    const pair = await simulatedPair(device, { receiveSlots: 4, sendSlots: 4 });
-    device.set('completion_jitter_us', 300);
-    const [received] = await Promise.all([take(pair.server, 2000), sendAll(pair.client, 2000)]);
-    expect(received.map(numberOf)).toEqual(upTo(2000));
-    await crossedTraffic(pair, 500);
-    expect(device.count('rnr-answers')).toBe(0);
-    expect(device.count('cq-overruns')).toBe(0);
-    await expectNothingLeft(device, pair);
-  });
-
-  test.each<Polling>(['event', 'adaptive', 'busy'])(
-    'no wake-up is lost, whenever completions and events come (polling: %s)',
-    async (polling) => {
+  describe.each<Personality>(['rxe', 'siw', 'mlx'])('queues of a device like %s', (personality) => {
+    test('a credit that overtakes the completion of its send overflows no queue', async () => {
       resetForTest(device, personality);
-      const pair = await simulatedPair(device, { polling });
-      device.set('completion_jitter_us', 200);
-      device.set('cq_event_delay_us', 50);
-      pair.server.onMessage(async (message) => {
-        await pair.server.send(message.data);
-      });
-      for (let n = 0; n < 300; n++) {
-        device.set('jitter_seed', n + 1);
-        const echo = take(pair.client, 1);
-        await pair.client.send(numbered(n));
-        expect(numberOf((await echo)[0]!)).toBe(n);
-      }
+      const pair = await simulatedPair(device);
+      device.hold('send-completions');
+      const receiving = take(pair.server, 500);
+      const sending = sendAll(pair.client, 500);
+      // The receiver gives every credit back, while no send of ours has completed: its queue is what holds us back.
+      await until(() => device.held('send-completions') > 0 && pair.client.stats().bytesBuffered > 0);
+      expect(pair.client.state).toBe('open');
+      device.release('send-completions');
+      expect((await receiving).map(numberOf)).toEqual(upTo(500));
+      await sending;
+      expect(device.count('rnr-answers')).toBe(0);
       await expectNothingLeft(device, pair);
-    },
-  );
-
-  test('connections on several completion queues are all served', async () => {
-    resetForTest(device, personality);
-    device.set('max_cqe', 300);
-    const first = await simulatedPair(device, { polling: 'event' });
-    const connections = [first];
-    for (let n = 0; n < 5; n++) connections.push(await oneMore(first));
-    expect(device.live('cq')).toBeGreaterThan(2);
-    await Promise.all(connections.map((pair) => crossedTraffic(pair, 100)));
-    expect(device.count('cq-overruns')).toBe(0);
-    await expectNothingLeft(device, first);
-  });
-
-  test('many connections at full load overrun no completion queue', async () => {
-    resetForTest(device, personality);
-    const first = await simulatedPair(device);
-    const connections = [first];
-    for (let n = 1; n < 30; n++) connections.push(await oneMore(first));
-    device.hold('send-completions');
-    const traffic = connections.map((pair) => crossedTraffic(pair, 100));
-    await until(() => device.held('send-completions') > 100);
-    device.release('send-completions');
-    await Promise.all(traffic);
-    expect(device.count('cq-overruns')).toBe(0);
-    await expectNothingLeft(device, first);
-  });
-
-  test('kept messages do not stall the ring, and may go in any order', async () => {
-    resetForTest(device, personality);
-    const pair = await simulatedPair(device, { receiveSlots: 8, sendSlots: 8 });
-    const kept: { data: Uint8Array; release(): void }[] = [];
-    pair.server.onMessage((message) => {
-      kept.push(message.retain());
     });
-    await sendAll(pair.client, 400, 1000);
-    await until(() => kept.length === 400);
-    // Released from the middle outwards, with traffic between.
-    for (let n = 0; n < 200; n++) {
-      const later = kept[200 + n]!;
-      const earlier = kept[199 - n]!;
-      expect([numberOf(earlier.data), numberOf(later.data)]).toEqual([199 - n, 200 + n]);
-      earlier.release();
-      later.release();
-      await pair.client.send(numbered(400 + n, 1000));
-    }
-    await until(() => kept.length === 600);
-    expect(kept.slice(400).map(({ data }) => numberOf(data))).toEqual(upTo(200).map((n) => 400 + n));
-    await expectNothingLeft(device, pair);
-  });
 
-  test('a handler that throws loses no other message of the batch', async () => {
-    resetForTest(device, personality);
-    const pair = await simulatedPair(device);
-    const numbers: number[] = [];
-    const uncaught = uncaughtException();
-    pair.server.onMessage((message) => {
-      numbers.push(numberOf(message.data));
-      if (numbers.length === 10) throw new Error('thrown by the handler');
+    test('credits use queues within bounds: no receiver is ever not ready', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device, { receiveSlots: 4, sendSlots: 4 });
+      device.set('completion_jitter_us', 300);
+      const [received] = await Promise.all([take(pair.server, 2000), sendAll(pair.client, 2000)]);
+      expect(received.map(numberOf)).toEqual(upTo(2000));
+      await crossedTraffic(pair, 500);
+      expect(device.count('rnr-answers')).toBe(0);
+      expect(device.count('cq-overruns')).toBe(0);
+      await expectNothingLeft(device, pair);
     });
-    device.hold('receive-completions');
-    await Promise.all(upTo(40).map((n) => pair.client.send(numbered(n))));
-    await until(() => device.held('receive-completions') >= 40);
-    device.release('receive-completions');
-    await until(() => numbers.length === 40);
-    expect(numbers).toEqual(upTo(40));
-    expect(await uncaught).toMatchObject({ message: 'thrown by the handler' });
+
+    test.each<Polling>(['event', 'adaptive', 'busy'])(
+      'no wake-up is lost, whenever completions and events come (polling: %s)',
+      async (polling) => {
+        resetForTest(device, personality);
+        const pair = await simulatedPair(device, { polling });
+        device.set('completion_jitter_us', 200);
+        device.set('cq_event_delay_us', 50);
+        pair.server.onMessage(async (message) => {
+          await pair.server.send(message.data);
+        });
+        for (let n = 0; n < 300; n++) {
+          device.set('jitter_seed', n + 1);
+          const echo = take(pair.client, 1);
+          await pair.client.send(numbered(n));
+          expect(numberOf((await echo)[0]!)).toBe(n);
+        }
+        await expectNothingLeft(device, pair);
+      },
+    );
+
+    test('connections on several completion queues are all served', async () => {
+      resetForTest(device, personality);
+      device.set('max_cqe', 300);
+      const first = await simulatedPair(device, { polling: 'event' });
+      const connections = [first];
+      for (let n = 0; n < 5; n++) connections.push(await oneMore(first));
+      expect(device.live('cq')).toBeGreaterThan(2);
+      await Promise.all(connections.map((pair) => crossedTraffic(pair, 100)));
+      expect(device.count('cq-overruns')).toBe(0);
+      await expectNothingLeft(device, first);
+    });
+
+    test('many connections at full load overrun no completion queue', async () => {
+      resetForTest(device, personality);
+      const first = await simulatedPair(device);
+      const connections = [first];
+      for (let n = 1; n < 30; n++) connections.push(await oneMore(first));
+      device.hold('send-completions');
+      const traffic = connections.map((pair) => crossedTraffic(pair, 100));
+      await until(() => device.held('send-completions') > 100);
+      device.release('send-completions');
+      await Promise.all(traffic);
+      expect(device.count('cq-overruns')).toBe(0);
+      await expectNothingLeft(device, first);
+    });
+
+    test('kept messages do not stall the ring, and may go in any order', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device, { receiveSlots: 8, sendSlots: 8 });
+      const kept: { data: Uint8Array; release(): void }[] = [];
+      pair.server.onMessage((message) => {
+        kept.push(message.retain());
+      });
+      await sendAll(pair.client, 400, 1000);
+      await until(() => kept.length === 400);
+      // Released from the middle outwards, with traffic between.
+      for (let n = 0; n < 200; n++) {
+        const later = kept[200 + n]!;
+        const earlier = kept[199 - n]!;
+        expect([numberOf(earlier.data), numberOf(later.data)]).toEqual([199 - n, 200 + n]);
+        earlier.release();
+        later.release();
+        await pair.client.send(numbered(400 + n, 1000));
+      }
+      await until(() => kept.length === 600);
+      expect(kept.slice(400).map(({ data }) => numberOf(data))).toEqual(upTo(200).map((n) => 400 + n));
+      await expectNothingLeft(device, pair);
+    });
+
+    test('a handler that throws loses no other message of the batch', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device);
+      const numbers: number[] = [];
+      const uncaught = uncaughtException();
+      pair.server.onMessage((message) => {
+        numbers.push(numberOf(message.data));
+        if (numbers.length === 10) throw new Error('thrown by the handler');
+      });
+      device.hold('receive-completions');
+      await Promise.all(upTo(40).map((n) => pair.client.send(numbered(n))));
+      await until(() => device.held('receive-completions') >= 40);
+      device.release('receive-completions');
+      await until(() => numbers.length === 40);
+      expect(numbers).toEqual(upTo(40));
+      expect(await uncaught).toMatchObject({ message: 'thrown by the handler' });
+    });
+
+    test('a full send queue is backpressure', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device);
+      // The device has room for 20 sends less than it said, and takes its time.
+      device.set('missing_send_slots', 20);
+      device.set('send_completion_delay_us', 200);
+      const refusals = device.calls('ibv_post_send') - device.count('sends');
+      await Promise.all([crossedTraffic(pair, 500), until(() => pair.client.stats().bytesBuffered > 0)]);
+      expect(device.calls('ibv_post_send') - device.count('sends')).toBeGreaterThan(refusals);
+      await expectNothingLeft(device, pair);
+    });
   });
 
-  test('a full send queue is backpressure', async () => {
-    resetForTest(device, personality);
-    const pair = await simulatedPair(device);
-    // The device has room for 20 sends less than it said, and takes its time.
-    device.set('missing_send_slots', 20);
-    device.set('send_completion_delay_us', 200);
-    const refusals = device.calls('ibv_post_send') - device.count('sends');
-    await Promise.all([crossedTraffic(pair, 500), until(() => pair.client.stats().bytesBuffered > 0)]);
-    expect(device.calls('ibv_post_send') - device.count('sends')).toBeGreaterThan(refusals);
-    await expectNothingLeft(device, pair);
-  });
-});
+  describe('a receiver that is not ready', () => {
+    test('is asked again soon: the longest wait is not the default', async () => {
+      resetForTest(device, 'rxe');
+      const pair = await simulatedPair(device);
+      device.receiverNotReady(3);
+      const started = performance.now();
+      await crossedTraffic(pair, 1);
+      // min_rnr_timer 0 would mean three times 655 ms.
+      expect(performance.now() - started).toBeLessThan(655);
+      expect(device.count('rnr-answers')).toBe(3);
+      await expectNothingLeft(device, pair);
+    });
 
-describe('a receiver that is not ready', () => {
-  test('is asked again soon: the longest wait is not the default', async () => {
-    resetForTest(device, 'rxe');
-    const pair = await simulatedPair(device);
-    device.receiverNotReady(3);
-    const started = performance.now();
-    await crossedTraffic(pair, 1);
-    // min_rnr_timer 0 would mean three times 655 ms.
-    expect(performance.now() - started).toBeLessThan(655);
-    expect(device.count('rnr-answers')).toBe(3);
-    await expectNothingLeft(device, pair);
-  });
-
-  test('is not asked for ever', async () => {
-    resetForTest(device, 'rxe');
-    const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
-    device.receiverNotReady(1_000_000);
-    await pair.client.send(numbered(1));
-    const { error } = await pair.client.closed;
-    expect(error?.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
-    expect(device.count('rnr-answers')).toBeLessThan(20);
-    device.receiverNotReady(0);
-    await expectNothingLeft(device, pair);
+    test('is not asked for ever', async () => {
+      resetForTest(device, 'rxe');
+      const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
+      device.receiverNotReady(1_000_000);
+      await pair.client.send(numbered(1));
+      const { error } = await pair.client.closed;
+      expect(error?.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
+      expect(device.count('rnr-answers')).toBeLessThan(20);
+      device.receiverNotReady(0);
+      await expectNothingLeft(device, pair);
+    });
   });
 });

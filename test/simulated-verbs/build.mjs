@@ -1,7 +1,7 @@
 // Builds the simulated verbs library, its control addon and its self-test with the machine's g++.
 //
 // `node test/simulated-verbs/build.mjs [--asan | --tsan]` is quick when nothing has changed. `build()` is for tests.
-// Only headers of rdma-core and of the running Node are used; nothing is linked against either.
+// Of rdma-core only the headers are used; nothing is linked against it.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -64,12 +64,7 @@ async function compileAndLink(flags, output) {
     objects,
   );
 
-  const napi = await compile(
-    path.join(here, 'src/control_napi.cc'),
-    [...flags, `-I${nodeHeaders()}`],
-    headerText,
-    output,
-  );
+  const napi = await compile(path.join(here, 'src/control_napi.cc'), flags, headerText, output);
   await link(control, ['-shared', napi, '-ldl'], flags, [napi]);
 
   const tests = (await sourcesIn('self-test')).filter((name) => name.endsWith('.cc'));
@@ -107,15 +102,23 @@ function isAlive(pid) {
   }
 }
 
-function nodeHeaders() {
-  const candidates = [
-    path.resolve(process.execPath, '../../include/node'),
-    '/usr/include/node',
-    '/usr/local/include/node',
-  ];
-  const found = candidates.find((folder) => existsSync(path.join(folder, 'node_api.h')));
-  if (!found) throw new Error(`node_api.h is in none of ${candidates.join(', ')}`);
-  return found;
+/**
+ * @returns {Promise<string | undefined>} what this machine lacks for a build, in words
+ */
+export async function obstacle() {
+  const headers = '#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n';
+  const file = path.join(here, 'build', `headers.${process.pid}.cc`);
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeFile(file, headers);
+  try {
+    await run('g++', ['-fsyntax-only', file]);
+    return undefined;
+  } catch (error) {
+    if (error.code === 'ENOENT') return 'there is no g++';
+    return 'the headers of rdma-core are missing (libibverbs-dev and librdmacm-dev)';
+  } finally {
+    await rm(file, { force: true });
+  }
 }
 
 async function sourcesIn(folder) {

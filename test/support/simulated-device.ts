@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
-import { onTestFinished } from 'vitest';
-import { build } from '../simulated-verbs/build.mjs';
+import { describe, onTestFinished, test } from 'vitest';
+import { build, obstacle } from '../simulated-verbs/build.mjs';
 
 /** How a simulated device behaves; README.md in test/simulated-verbs tells the differences. */
 export type Personality = 'rxe' | 'siw' | 'mlx';
@@ -178,6 +178,22 @@ export async function simulatedDevice(personality: Personality): Promise<Simulat
   const device = new SimulatedDevice(library, control);
   device.reset(personality);
   return device;
+}
+
+/**
+ * Declares tests on the simulated device, or, on a machine that cannot build it, one that is skipped and says why.
+ * To be awaited at the top of a test file.
+ */
+export async function onSimulatedDevice(
+  personality: Personality,
+  declare: (device: SimulatedDevice) => void,
+): Promise<void> {
+  const missing = await obstacle();
+  if (missing !== undefined) {
+    describe('simulated RDMA', () => test.skip(`all of it (skipped: ${missing})`, () => {}));
+    return;
+  }
+  declare(await simulatedDevice(personality));
 }
 
 /** Takes the personality for one test, and leaves no fault behind. */

@@ -2,13 +2,35 @@
 //
 // One function, call(path, name, ...arguments): arguments are strings or numbers, the result is a number. An answer of
 // -1 with errno set throws. support/simulated-verbs.ts gives every control its types.
+//
+// Node-API is stable, so the little of it that is used is declared here: no headers of any Node are needed.
 #include <dlfcn.h>
-#include <node_api.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+
+extern "C" {
+typedef struct napi_env__* napi_env;
+typedef struct napi_value__* napi_value;
+typedef struct napi_callback_info__* napi_callback_info;
+typedef napi_value (*napi_callback)(napi_env, napi_callback_info);
+enum napi_status : int { napi_ok = 0 };
+enum napi_valuetype : int { napi_number = 3, napi_string = 4 };
+
+napi_status napi_throw_error(napi_env, const char* code, const char* message);
+napi_status napi_get_value_string_utf8(napi_env, napi_value, char* target, size_t room, size_t* bytes);
+napi_status napi_get_value_int64(napi_env, napi_value, int64_t* result);
+napi_status napi_typeof(napi_env, napi_value, napi_valuetype* result);
+napi_status napi_get_cb_info(napi_env, napi_callback_info, size_t* count, napi_value* arguments, napi_value* receiver,
+                             void** data);
+napi_status napi_create_int64(napi_env, int64_t value, napi_value* result);
+napi_status napi_create_function(napi_env, const char* name, size_t name_bytes, napi_callback, void* data,
+                                 napi_value* result);
+napi_status napi_set_named_property(napi_env, napi_value object, const char* name, napi_value value);
+}
 
 namespace {
 
@@ -96,7 +118,7 @@ napi_value call(napi_env env, napi_callback_info info) {
   size_t string_count = 0;
   size_t number_count = 0;
   for (size_t i = 2; i < count && i < most; ++i) {
-    napi_valuetype type;
+    napi_valuetype type{};
     napi_typeof(env, values[i], &type);
     if (type == napi_string) {
       strings[string_count++] = text(env, values[i]);
@@ -120,9 +142,10 @@ napi_value call(napi_env env, napi_callback_info info) {
 
 }  // namespace
 
-NAPI_MODULE_INIT() {
+extern "C" __attribute__((visibility("default"))) napi_value napi_register_module_v1(napi_env env, napi_value exports) {
+  constexpr const char* name = "call";
   napi_value function;
-  napi_create_function(env, "call", NAPI_AUTO_LENGTH, call, nullptr, &function);
-  napi_set_named_property(env, exports, "call", function);
+  napi_create_function(env, name, std::strlen(name), call, nullptr, &function);
+  napi_set_named_property(env, exports, name, function);
   return exports;
 }
