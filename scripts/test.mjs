@@ -12,7 +12,7 @@ import { root } from './lib/paths.mjs';
 import { endAllProcesses } from './lib/run-process.mjs';
 import { PartContext } from './test/context.mjs';
 import { parseOptions, usage } from './test/options.mjs';
-import { parts, selectParts } from './test/parts.mjs';
+import { groupParts, parts, selectParts } from './test/parts.mjs';
 import { report } from './test/report.mjs';
 import { count, failed, skipped, totalsLine } from './test/results.mjs';
 
@@ -37,9 +37,37 @@ async function runPart(part, session) {
   if (outcomes.length === 0) {
     outcomes = [failed(part.title, 'the part ran no tests')];
   }
+  if (count(outcomes).failed > 0 && part.prepares === 'all') {
+    session.stop = true;
+  }
+  if (count(outcomes).failed > 0 && part.prepares === 'guest') {
+    session.noGuestBecause = 'the guest could not be prepared: see the failure';
+  }
   const seconds = (Date.now() - start) / 1000;
   console.log(`${part.name}: ${totalsLine(count(outcomes))} in ${seconds.toFixed(1)} s`);
   return { name: part.name, outcomes, seconds };
+}
+
+/** How many parts of a group run at a time. A guest keeps little more than one processor busy. */
+const lanes = 2;
+
+/**
+ * @param {import('./test/parts.mjs').Part[]} group
+ * @param {import('./test/parts.mjs').Session} session
+ * @returns {Promise<import('./test/results.mjs').PartResult[]>} in the group's order
+ */
+async function runGroup(group, session) {
+  /** @type {import('./test/results.mjs').PartResult[]} */
+  const results = [];
+  let next = 0;
+  const lane = async () => {
+    while (next < group.length) {
+      const index = next++;
+      results[index] = await runPart(group[index], session);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(lanes, group.length) }, lane));
+  return results;
 }
 
 async function main() {
@@ -48,8 +76,8 @@ async function main() {
     parts.map(({ name }) => name),
   );
   if (typeof options === 'string') {
-    console.error(`${options}\n${usage(parts)}`);
-    return 2;
+    console.error(`${options}\n${usage(parts)}`.trim());
+    return options === '' ? 0 : 2;
   }
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
     process.once(signal, () => {
@@ -59,19 +87,13 @@ async function main() {
   }
   rmSync(join(root, '.cache/test'), { recursive: true, force: true });
   /** @type {import('./test/parts.mjs').Session} */
-  const session = { requireGuest: options.requireGuest, noGuestBecause: undefined };
+  const session = { requireGuest: options.requireGuest, noGuestBecause: undefined, stop: false };
   const results = [];
-  for (const part of selectParts(parts, options.only)) {
-    const result = await runPart(part, session);
-    results.push(result);
-    if (count(result.outcomes).failed > 0) {
-      if (part.prepares === 'all') {
-        console.log('nothing else can run');
-        break;
-      }
-      if (part.prepares === 'guest') {
-        session.noGuestBecause = 'the guest could not be prepared: see the failure';
-      }
+  for (const group of groupParts(selectParts(parts, options.only))) {
+    results.push(...(await runGroup(group, session)));
+    if (session.stop) {
+      console.log('nothing else can run');
+      break;
     }
   }
   console.log(report(results));

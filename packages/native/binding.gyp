@@ -36,7 +36,7 @@
       "libraries": ["-ldl"],
       "conditions": [
         ["verbmq_sanitize==1", {
-          "cflags_cc": ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined", "-g"],
+          "cflags_cc": ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined", "-g", "-O1"],
           "ldflags": ["-fsanitize=address,undefined"]
         }]
       ]

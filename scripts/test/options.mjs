@@ -12,7 +12,7 @@
  * @param {string[]} args
  * @param {string[]} names of the parts
  * @param {NodeJS.ProcessEnv} [environment]
- * @returns {TestOptions | string} a string says what is wrong with them
+ * @returns {TestOptions | string} a string says what is wrong with them; it is empty when help is asked for
  */
 export function parseOptions(args, names, environment = process.env) {
   /** @type {TestOptions} */
@@ -29,6 +29,8 @@ export function parseOptions(args, names, environment = process.env) {
         return `there is no part "${unknown}"`;
       }
       options.only = [...(options.only ?? []), ...chosen];
+    } else if (name === '--help') {
+      return '';
     } else {
       return `unknown argument ${name}`;
     }

@@ -1,6 +1,6 @@
 /**
  * The parts of `npm test`, in their order: what is quick and tells most comes first. They run one after the other, because
- * tests of timing and the guest's emulated processors want the machine to themselves.
+ * tests of timing want the machine to themselves, but for those that are marked as patient.
  */
 
 import { join } from 'node:path';
@@ -23,12 +23,14 @@ const minute = 60_000;
  * @typedef {object} Session what the parts tell each other
  * @property {boolean} requireGuest
  * @property {string | undefined} noGuestBecause why the parts in the guest are skipped
+ * @property {boolean} stop nothing else can run
  *
  * @typedef {object} Part
  * @property {string} name for `--only`, the table and the logs
  * @property {string} title
  * @property {'all' | 'guest'} [prepares] the parts that cannot run without it
- * @property {boolean} [inGuest]
+ * @property {boolean} [inGuest] needs what the guest's bootstrap installs
+ * @property {boolean} [patient] may run at the same time as its neighbours that are patient too
  * @property {(context: PartContext, session: Session) => Promise<import('./results.mjs').Outcome[]>} run
  */
 
@@ -43,6 +45,24 @@ export function selectParts(all, only) {
   return all.filter(
     (part) => chosen.includes(part) || part.prepares === 'all' || (part.prepares === 'guest' && guest),
   );
+}
+
+/**
+ * @param {readonly Part[]} all
+ * @returns {Part[][]} neighbours that are patient are in one group, each other one is in its own
+ */
+export function groupParts(all) {
+  /** @type {Part[][]} */
+  const groups = [];
+  for (const part of all) {
+    const last = groups.at(-1);
+    if (part.patient && last?.[0].patient) {
+      last.push(part);
+    } else {
+      groups.push([part]);
+    }
+  }
+  return groups;
 }
 
 /** @returns {string | undefined} why the guest cannot be prepared here; undefined when it is, or when that can be tried */

@@ -36,7 +36,9 @@ function skips(parts) {
   for (const { name, outcomes } of parts) {
     for (const outcome of outcomes.filter(({ state }) => state === 'skipped')) {
       const reason = `${name}: ${outcome.reason ?? 'no reason given'}`;
-      byReason.set(reason, [...(byReason.get(reason) ?? []), outcome.name]);
+      // The reason stands above already.
+      const title = outcome.name.replace(/ \(skipped: .*\)$/, '');
+      byReason.set(reason, [...(byReason.get(reason) ?? []), title]);
     }
   }
   return [...byReason].flatMap(([reason, names]) => [

@@ -26,6 +26,7 @@ export const sanitizerParts = [
     name: 'asan',
     title: 'the addon under sanitizers, on the simulated device',
     inGuest: true,
+    patient: true,
     run: async (context) => {
       const built = await build(context);
       if (built.state === 'failed') {
@@ -38,14 +39,15 @@ export const sanitizerParts = [
   },
   {
     name: 'asan-rxe',
-    title: 'the addon under sanitizers, on Soft-RoCE',
+    title: 'the addon under sanitizers, on Soft-RoCE: its own tests',
     inGuest: true,
+    patient: true,
     run: async (context) => {
       const built = await build(context);
       if (built.state === 'failed') {
         return [built];
       }
-      const run = { name: 'asan-rxe', args: ['--project', 'guest'], sanitizers: true };
+      const run = { name: 'asan-rxe', args: ['--project', 'guest', 'test/native'], sanitizers: true };
       return [
         built,
         ...(await runVitestInGuest(context, {

@@ -30,7 +30,8 @@ const vitestArgs = ({ args }) => [
   tools.vitest,
   'run',
   ...args,
-  '--reporter=default',
+  // Each test as it ends: what hangs is seen.
+  '--reporter=verbose',
   `--reporter=${join(root, 'scripts/test/recorder.mjs')}`,
 ];
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseOptions } from '../../scripts/test/options.mjs';
-import { type Part, selectParts } from '../../scripts/test/parts.mjs';
+import { groupParts, type Part, selectParts } from '../../scripts/test/parts.mjs';
 
 const names = ['lint', 'types'];
 
@@ -47,5 +47,19 @@ describe('the parts that are run', () => {
   it('bring those that prepare for them', () => {
     expect(selected(['lint'])).toEqual(['bootstrap', 'lint']);
     expect(selected(['rxe'])).toEqual(['bootstrap', 'guest-bootstrap', 'rxe']);
+  });
+
+  it('run together only where neighbours are patient', () => {
+    const some = [
+      part('a', { patient: true }),
+      part('b'),
+      part('c', { patient: true }),
+      part('d', { patient: true }),
+    ];
+    expect(groupParts(some).map((group) => group.map(({ name }) => name))).toEqual([
+      ['a'],
+      ['b'],
+      ['c', 'd'],
+    ]);
   });
 });
