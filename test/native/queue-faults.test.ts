@@ -28,6 +28,21 @@ await onSimulatedDevice('rxe', (device) => {
     expect(atClient.map(numberOf)).toEqual(upTo(count));
   }
 
+  /** Sends a message, and the next one when the answer is there, two hundred times; gives the answers as they come. */
+  function echoes({ client, server }: Pair): number[] {
+    const numbers: number[] = [];
+    const send = (to: Connection, n: number): void => {
+      to.send(numbered(n)).catch(() => {}); // the end of the connection tells why
+    };
+    server.onMessage(({ data }) => send(server, numberOf(data)));
+    client.onMessage(({ data }) => {
+      numbers.push(numberOf(data));
+      if (numbers.length < 200) send(client, numbers.length);
+    });
+    send(client, 0);
+    return numbers;
+  }
+
   /** Another connection of the same transports. */
   async function oneMore(pair: Pair): Promise<Pair> {
     const accepted = nextConnection(pair.listener);
@@ -80,6 +95,27 @@ await onSimulatedDevice('rxe', (device) => {
           await pair.client.send(numbered(n));
           expect(numberOf((await echo)[0]!)).toBe(n);
         }
+        await expectNothingLeft(device, pair);
+      },
+    );
+
+    test.each<Polling>(['event', 'adaptive'])(
+      'a wake-up that the device does lose is found out by the heartbeat (polling: %s)',
+      async (polling) => {
+        resetForTest(device, personality);
+        const pair = await simulatedPair(device, { polling, spinMicros: 0 });
+        device.dropCqEvents(1);
+        const numbers = echoes(pair);
+        // Either the messages come in the end, or both sides learn that they cannot.
+        const outcome = await Promise.race([
+          until(() => numbers.length === 200 && device.count('lost-cq-events') === 1).then(() => 'delivered'),
+          Promise.all([pair.client.closed, pair.server.closed]).then(([one, other]) => [
+            one.error?.code,
+            other.error?.code,
+          ]),
+        ]);
+        expect(device.count('lost-cq-events')).toBe(1);
+        if (outcome !== 'delivered') expect(outcome).toContain('ERR_VERBMQ_PEER_TIMEOUT');
         await expectNothingLeft(device, pair);
       },
     );

@@ -34,6 +34,7 @@ export type Counter =
   | 'writes'
   | 'atomics'
   | 'cq-events'
+  | 'lost-cq-events'
   | 'cm-events'
   | 'async-events'
   | 'busy';

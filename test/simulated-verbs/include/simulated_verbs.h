@@ -58,7 +58,8 @@ void simverbs_set_port(int active);
 /// "cm-channel", "cm-id", and "pinned-bytes".
 int64_t simverbs_live(const char* kind);
 /// What has happened since the last reset: "cq-overruns", "rnr-answers", "retries", "flushed", "sends", "reads",
-/// "writes", "atomics", "cq-events", "cm-events", "async-events", "busy" (calls refused because of children alive).
+/// "writes", "atomics", "cq-events", "lost-cq-events", "cm-events", "async-events", "busy" (calls refused because
+/// children live).
 int64_t simverbs_count(const char* what);
 
 #ifdef __cplusplus

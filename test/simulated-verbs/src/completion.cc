@@ -35,7 +35,10 @@ void notify(completion_queue* queue) {
   queue->armed = completion_queue::arming::none;
   if (queue->channel == nullptr) return;
   world& w = the_world();
-  if (w.faults.take_dropped_cq_event()) return;
+  if (w.faults.take_dropped_cq_event()) {
+    ++w.counts["lost-cq-events"];
+    return;
+  }
   waiting_events.push_back({queue->handle, now_us() + w.set.cq_event_delay_us});
   pump_cq_events();
 }

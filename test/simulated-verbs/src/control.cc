@@ -253,7 +253,7 @@ int64_t simverbs_count(const char* what) {
   world& w = the_world();
   lock_guard lock(w.mutex);
   for (const char* known : {"cq-overruns", "rnr-answers", "retries", "flushed", "sends", "reads", "writes", "atomics",
-                            "cq-events", "cm-events", "async-events", "busy"}) {
+                            "cq-events", "lost-cq-events", "cm-events", "async-events", "busy"}) {
     if (std::string(known) == what) return w.counts[what];
   }
   return refused();
