@@ -4,11 +4,16 @@
 //   forever   goes on until it is killed or terminated
 //   exit      calls process.exit(0) with everything open
 //   close     closes everything in order; the process must then end by itself
+//   throw     throws where nobody catches it
+//
+// Further arguments: where to listen, and the library of a simulated device, if that is to be used.
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { RdmaTransport } from '@verbmq/native';
 
-const [ending, host] = isMainThread ? process.argv.slice(2) : workerData;
-const transport = new RdmaTransport();
+const [ending, host, library] = isMainThread ? process.argv.slice(2) : workerData;
+const transport = new RdmaTransport(
+  library === undefined ? {} : { libraries: { ibverbs: library, rdmacm: library } },
+);
 const listener = await transport.listen({ host, port: 0 });
 listener.onConnection((connection) => {
   connection.onMessage((message) => {
@@ -30,4 +35,5 @@ function talking() {
   else parentPort.postMessage('talking');
   if (ending === 'exit') process.exit(0);
   if (ending === 'close') void transport.close();
+  if (ending === 'throw') throw new Error('thrown on purpose');
 }
