@@ -33,6 +33,25 @@ interface Report {
 
 const PROGRAM = fileURLToPath(new URL('./peer.mjs', import.meta.url));
 
+/** A process that waits for its task: started while the one before it works, because starting takes seconds in the guest. */
+let spare: { readonly module: string; readonly child: ChildProcess } | undefined;
+
+function takeProcess(module: string): ChildProcess {
+  const child = spare?.module === module ? spare.child : startProcess(module);
+  child.ref();
+  child.channel?.ref();
+  spare = { module, child: startProcess(module) };
+  return child;
+}
+
+/** Starts a peer that has loaded `module`. It ends with its parent. */
+function startProcess(module: string): ChildProcess {
+  const child = fork(PROGRAM, [module], { execArgv: [], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  child.unref();
+  child.channel?.unref();
+  return child;
+}
+
 /** A peer process; it is killed when the test is over. */
 export class PeerProcess {
   readonly #child: ChildProcess;
@@ -41,8 +60,8 @@ export class PeerProcess {
   #wake: () => void = () => {};
 
   constructor(setUp: SetUp, task: PeerTask, address: Address = setUp.listenAddress()) {
-    const whole = { ...task, peer: setUp.peer, address };
-    this.#child = fork(PROGRAM, [JSON.stringify(whole)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    this.#child = takeProcess(setUp.peer.module);
+    this.#child.send({ ...task, peer: setUp.peer, address });
     this.#child.on('message', (report: Report) => {
       this.#reports.push(report);
       this.#wake();

@@ -1,8 +1,13 @@
-// A peer in a process of its own, to be killed, stopped, or left to exit. What it does comes as JSON in its first
-// argument (PeerTask in peer-process.ts); what has happened it tells its parent by IPC.
+// A peer in a process of its own, to be killed, stopped, or left to exit. What it does comes by IPC (PeerTask in
+// peer-process.ts), and so does what has happened go. It loads the module that is its argument, and waits for its task.
+import { once } from 'node:events';
 import { MemoryNetwork } from '@verbmq/core/memory-transport';
 
-const task = JSON.parse(process.argv[2]);
+await import(process.argv[2]);
+const exit = () => process.exit();
+process.once('disconnect', exit);
+const [task] = await once(process, 'message');
+process.off('disconnect', exit);
 const { preparation } = task.peer;
 if (preparation !== undefined) (await import(preparation.module)).prepare(preparation.argument);
 const { [task.peer.name]: TransportClass } = await import(task.peer.module);
