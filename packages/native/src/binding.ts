@@ -149,7 +149,8 @@ export interface NativeEngine {
   abort(connection: Handle, reason: string): void;
   /** Ends the connection, or the attempt, now. Answers with `closed`. */
   destroy(connection: Handle): void;
-  describe(connection: Handle): ConnectionDescription;
+  /** Of a connection that was reported as `connected` or `accepted`, also when it has ended since. Answered once. */
+  takeDescription(connection: Handle): ConnectionDescription;
   /** Each failure is answered once. */
   takeFailure(handle: Handle): NativeFailure | undefined;
   /** Takes the submissions and posts them. */
@@ -188,8 +189,11 @@ export interface Addon {
     options: EngineOptions,
     dispatch: (count: number) => void,
   ) => NativeEngine;
-  /** Tries every device for real, and gives everything back. Throws when there is nothing to try. */
-  readonly probe: (libraries?: { ibverbs?: string; rdmacm?: string }) => NativeDevice[];
+  /**
+   * Tries every device for real, with `memoryBytes` of registered memory, and gives everything back. Throws when there
+   * is nothing to try.
+   */
+  readonly probe: (options: { memoryBytes: number; ibverbs?: string; rdmacm?: string }) => NativeDevice[];
   /** Bytes from the start of `buffer` to the first page boundary in it. */
   readonly offsetOfPage: (buffer: ArrayBuffer) => number;
   readonly layout: {

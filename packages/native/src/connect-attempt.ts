@@ -82,7 +82,7 @@ class ConnectAttempt implements Endpoint {
         slab: this.#slab,
         direction: 'out',
         options,
-        description: engine.native.describe(this.handle),
+        description: engine.native.takeDescription(this.handle),
       });
       engine.register(connection);
       this.#init.opened(connection);

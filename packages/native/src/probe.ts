@@ -2,6 +2,8 @@ import type { ProbeResult } from '@verbmq/core';
 import type { NativeDevice } from './binding.js';
 import { type LoadedAddon, loadAddon } from './load-addon.js';
 import { describeFailure, REMEDIES } from './native-error.js';
+import { resolveRdmaOptions, type SlotOptions } from './options.js';
+import { Slab } from './slab.js';
 
 /** An RDMA device of this machine, with its limits. */
 export type RdmaDevice = NativeDevice;
@@ -14,6 +16,8 @@ export interface RdmaDetails {
 export interface ProbeOptions {
   /** Other files in place of libibverbs.so.1 and librdmacm.so.1, for tests. */
   readonly libraries?: { readonly ibverbs?: string; readonly rdmacm?: string };
+  /** The memory of a connection that must be had. Default: that of the default options. */
+  readonly slots?: SlotOptions;
   /** Another addon, or the lack of one, for tests. */
   readonly loaded?: LoadedAddon;
 }
@@ -22,7 +26,7 @@ type Unavailable = Extract<ProbeResult, { available: false }>;
 
 /**
  * Whether RDMA works here, and if not, exactly why not. Tries for real: each device is opened and given a protection
- * domain, a completion queue and a registered page, and the connection manager is opened. Gives everything back.
+ * domain, a completion queue and the registered memory of a connection, and the connection manager is opened. Gives everything back.
  * Never throws for a machine without RDMA.
  *
  * The codes are `addon-missing`, `library-missing`, `module-missing`, `no-device`, `no-permission`, `memlock`,
@@ -35,7 +39,8 @@ export function probeRdma(options: ProbeOptions = {}): ProbeResult<RdmaDetails> 
   }
   let devices: NativeDevice[];
   try {
-    devices = loaded.addon.probe(options.libraries);
+    const memoryBytes = Slab.bytesFor(loaded.addon, options.slots ?? resolveRdmaOptions({}));
+    devices = loaded.addon.probe({ memoryBytes, ...options.libraries });
   } catch (error) {
     const { reason, message } = describeFailure(error);
     return unavailable(reason, message);

@@ -155,7 +155,7 @@ class Handshake implements Endpoint {
         slab: this.#slab,
         direction: 'in',
         options: this.#options,
-        description: this.#engine.native.describe(this.handle),
+        description: this.#engine.native.takeDescription(this.handle),
       });
       this.#engine.register(connection);
       this.#done(connection);

@@ -38,7 +38,7 @@ export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, 
   }
 
   override async probe(): Promise<ProbeResult<RdmaDetails>> {
-    return probeRdma({ libraries: this.#rdmaOptions.libraries });
+    return probeRdma({ libraries: this.#rdmaOptions.libraries, slots: this.#rdmaOptions });
   }
 
   protected override async _listen(request: ListenRequest<ListenOptions>): Promise<Listener> {

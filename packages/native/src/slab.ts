@@ -1,5 +1,6 @@
 import { markAsUntransferable } from 'node:worker_threads';
 import { VerbmqError } from '@verbmq/core';
+import { markReused } from '@verbmq/core/transport-kit';
 import type { Addon, ConnectionMemory } from './binding.js';
 import type { SlotOptions } from './options.js';
 
@@ -22,10 +23,15 @@ export class Slab implements ConnectionMemory {
   /** All of the slab, to copy payloads into it. */
   readonly bytes: Uint8Array;
 
+  /** What a connection with these options registers. */
+  static bytesFor({ layout }: Addon, { slotBytes, receiveSlots, sendSlots }: SlotOptions): number {
+    return (receiveSlots + layout.controlReceiveSlots + sendSlots) * slotBytes + layout.controlAreaBytes;
+  }
+
   constructor(addon: Addon, options: SlotOptions, maxMessageBytes: number) {
-    const { pageBytes, headerBytes, controlReceiveSlots, controlAreaBytes, gateWords } = addon.layout;
+    const { pageBytes, headerBytes, controlReceiveSlots, gateWords } = addon.layout;
     const receiveBytes = (options.receiveSlots + controlReceiveSlots) * options.slotBytes;
-    const total = receiveBytes + options.sendSlots * options.slotBytes + controlAreaBytes;
+    const total = Slab.bytesFor(addon, options);
     // Whole pages, shared with nothing else: after a fork, pinned pages may be missing in the child.
     const wholePages = Math.ceil(total / pageBytes) * pageBytes;
     try {
@@ -37,6 +43,7 @@ export class Slab implements ConnectionMemory {
     }
     // The device writes to this memory: it must not move to another thread with a message that the application posts.
     markAsUntransferable(this.slab);
+    markReused(this.slab);
     this.slabOffset = addon.offsetOfPage(this.slab);
     this.gate = new Int32Array(gateWords);
     this.slotBytes = options.slotBytes;

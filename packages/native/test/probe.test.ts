@@ -28,7 +28,7 @@ const device: NativeDevice = {
 
 /** An addon whose probe answers as told. */
 function answering(probe: () => NativeDevice[]): { addon: Addon } {
-  return { addon: { probe } as unknown as Addon };
+  return { addon: { probe, layout: { controlReceiveSlots: 8, controlAreaBytes: 4096 } } as unknown as Addon };
 }
 
 function throwing(reason: string): { addon: Addon } {

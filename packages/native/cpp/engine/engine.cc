@@ -9,7 +9,14 @@
 namespace verbmq {
 
 engine::engine(std::shared_ptr<const verbs_library> library, engine_host& host)
-    : host_(host), library_(std::move(library)), channel_(std::make_shared<event_channel>(library_)) {}
+    : host_(host), library_(std::move(library)) {
+  const device_list devices(library_);
+  if (devices.size() == 0) {
+    throw verbs_error("no-device", "ibv_get_device_list", 0, "this machine has no RDMA device");
+  }
+  devices.check_files();
+  channel_ = std::make_shared<event_channel>(library_);
+}
 
 engine::~engine() {
   for (entry& each : entries_) {
@@ -148,22 +155,27 @@ void engine::destroy(handle destroyed) {
   if (found != nullptr) doom(*found, std::nullopt);
 }
 
-connection_description engine::describe(handle described) const {
-  const connection* found = find(described);
-  if (found == nullptr || found->device() == nullptr) {
-    throw verbs_error("verbs", "describe", 0, "this connection has ended");
-  }
-  const device_resources& device = *found->device();
-  host_and_port local = format_address(found->id().local_address());
-  local.port = found->id().local_port();
-  return {device.context().name(),
-          device.context().is_iwarp(),
-          device.attributes().atomic_cap != IBV_ATOMIC_NONE,
-          found->inline_bytes(),
-          found->peer().slot_bytes,
-          found->peer().max_message_bytes,
-          local,
-          format_address(found->id().peer_address())};
+void engine::report_up(connection& of, event_kind kind) {
+  const device_resources& device = *of.device();
+  host_and_port local = format_address(of.id().local_address());
+  local.port = of.id().local_port();
+  descriptions_[of.self().value()] = {device.context().name(),
+                                      device.context().is_iwarp(),
+                                      device.attributes().atomic_cap != IBV_ATOMIC_NONE,
+                                      of.inline_bytes(),
+                                      of.peer().slot_bytes,
+                                      of.peer().max_message_bytes,
+                                      local,
+                                      format_address(of.id().peer_address())};
+  events_.push(kind, of.self());
+}
+
+connection_description engine::take_description(handle connection) {
+  const auto found = descriptions_.find(connection.value());
+  if (found == descriptions_.end()) throw verbs_error("verbs", "describe", 0, "this connection was not reported");
+  connection_description taken = std::move(found->second);
+  descriptions_.erase(found);
+  return taken;
 }
 
 std::optional<failure> engine::take_failure(handle ended) {

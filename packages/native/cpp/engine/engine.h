@@ -61,7 +61,8 @@ class engine {
   /// Tells the peer, if that is still possible, and ends the connection when it knows. destroy() does not wait.
   void abort(handle connection, std::string text);
   void destroy(handle connection);
-  connection_description describe(handle connection) const;
+  /// Of a connection that was reported as connected or accepted, also when it has ended since. Answered once.
+  connection_description take_description(handle connection);
   /// Why a connection or listener ended; each answer is given once.
   std::optional<failure> take_failure(handle ended);
 
@@ -103,6 +104,8 @@ class engine {
   device_resources& device_of(const cm_id& id);
   void create_queue_pair(connection& of);
   void mark_dirty(connection& of);
+  /// Reports that a connection is up, and keeps what JavaScript will ask about it.
+  void report_up(connection& of, event_kind kind);
   /// The connection ends at the next reap(); the first reason given counts.
   void doom(connection& of, std::optional<failure> why);
   void reap();
@@ -128,6 +131,7 @@ class engine {
   std::vector<handle> dirty_;
   std::vector<handle> doomed_;
   std::map<uint32_t, failure> failures_;
+  std::map<uint32_t, connection_description> descriptions_;
   event_queue events_;
   std::array<ibv_wc, batch> completions_;
   size_t live_ = 0;

@@ -60,7 +60,7 @@ void engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
       return;
     case frame_type::ready:
       of.enter(connection_phase::open);
-      events_.push(event_kind::accepted, of.self());
+      report_up(of, event_kind::accepted);
       break;
     case frame_type::close:
       events_.push(event_kind::peer_closing, of.self());

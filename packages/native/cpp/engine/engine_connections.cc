@@ -160,7 +160,7 @@ void engine::handle_established(connection& of, const cm_event& event) {
   of.enter(connection_phase::open);
   of.want_ready();
   mark_dirty(of);
-  events_.push(event_kind::connected, of.self());
+  report_up(of, event_kind::connected);
 }
 
 void engine::handle_connect_request(const cm_event& event) {

@@ -79,19 +79,20 @@ void query(device_report& report, const device_context& context) {
 }
 
 // The things every connection needs, in the order in which a small memlock limit makes them fail.
-void try_resources(const std::shared_ptr<device_context>& context) {
+void try_resources(const std::shared_ptr<device_context>& context, size_t memory_bytes) {
   const auto domain = std::make_shared<protection_domain>(context);
   const auto channel = std::make_shared<completion_channel>(context);
   const completion_queue queue(channel, 64);
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(page, page), &std::free);
+  const size_t bytes = (memory_bytes + page - 1) / page * page;
+  const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(page, bytes), &std::free);
   if (!memory) throw call_failed("aligned_alloc", ENOMEM);
-  const memory_region region(domain, memory.get(), page, IBV_ACCESS_LOCAL_WRITE);
+  const memory_region region(domain, memory.get(), bytes, IBV_ACCESS_LOCAL_WRITE);
 }
 
 }  // namespace
 
-std::vector<device_report> probe_devices(const library_paths& paths) {
+std::vector<device_report> probe_devices(const library_paths& paths, size_t memory_bytes) {
   const auto library = verbs_library::open(paths);
   const device_list devices(library);
   if (devices.size() == 0) {
@@ -104,7 +105,7 @@ std::vector<device_report> probe_devices(const library_paths& paths) {
     try {
       const auto context = std::make_shared<device_context>(library, devices.at(i));
       query(report, *context);
-      try_resources(context);
+      try_resources(context, memory_bytes);
     } catch (const verbs_error& error) {
       report.problem = failure{error.reason(), error.what()};
     }

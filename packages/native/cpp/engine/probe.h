@@ -35,9 +35,9 @@ struct device_report {
   std::optional<failure> problem;
 };
 
-/// Every device of the machine. Each is opened, and given a protection domain, a completion queue and a registered
-/// page, which are returned at once. Throws verbs_error when there is nothing to list or rdma_cm does not answer:
+/// Every device of the machine. Each is opened, and given what a connection needs: a protection domain, a completion
+/// queue, and `memory_bytes` of registered memory; all is returned at once. Throws verbs_error when there is nothing to list or rdma_cm does not answer:
 /// "library-missing", "module-missing", "no-device", "no-permission", ….
-std::vector<device_report> probe_devices(const library_paths& paths);
+std::vector<device_report> probe_devices(const library_paths& paths, size_t memory_bytes);
 
 }  // namespace verbmq

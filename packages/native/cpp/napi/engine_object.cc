@@ -70,7 +70,7 @@ Napi::Function engine_object::define(Napi::Env env) {
                       InstanceMethod("finish", &engine_object::finish),
                       InstanceMethod("abort", &engine_object::abort),
                       InstanceMethod("destroy", &engine_object::destroy),
-                      InstanceMethod("describe", &engine_object::describe),
+                      InstanceMethod("takeDescription", &engine_object::take_description),
                       InstanceMethod("takeFailure", &engine_object::take_failure),
                       InstanceMethod("flush", &engine_object::flush),
                       InstanceMethod("close", &engine_object::close)});
@@ -181,10 +181,10 @@ void engine_object::destroy(const Napi::CallbackInfo& info) {
   runtime_->pump();
 }
 
-Napi::Value engine_object::describe(const Napi::CallbackInfo& info) {
+Napi::Value engine_object::take_description(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   const connection_description found =
-      guarded(env, [&] { return open_engine(info).describe(handle_argument(info)); });
+      guarded(env, [&] { return open_engine(info).take_description(handle_argument(info)); });
   Napi::Object value = Napi::Object::New(env);
   value.Set("device", found.device);
   value.Set("iwarp", Napi::Boolean::New(env, found.iwarp));

@@ -24,7 +24,7 @@ class engine_object : public Napi::ObjectWrap<engine_object> {
   void finish(const Napi::CallbackInfo& info);
   void abort(const Napi::CallbackInfo& info);
   void destroy(const Napi::CallbackInfo& info);
-  Napi::Value describe(const Napi::CallbackInfo& info);
+  Napi::Value take_description(const Napi::CallbackInfo& info);
   Napi::Value take_failure(const Napi::CallbackInfo& info);
   void flush(const Napi::CallbackInfo& info);
   void close(const Napi::CallbackInfo& info);

@@ -40,12 +40,13 @@ Napi::Object to_javascript(Napi::Env env, const device_report& report) {
 
 Napi::Value probe(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
+  if (!info[0].IsObject()) throw Napi::TypeError::New(env, "probe takes options");
+  auto options = info[0].As<Napi::Object>();
   library_paths paths;
-  if (info[0].IsObject()) {
-    paths.ibverbs = optional_string(info[0].As<Napi::Object>(), "ibverbs").value_or(paths.ibverbs);
-    paths.rdmacm = optional_string(info[0].As<Napi::Object>(), "rdmacm").value_or(paths.rdmacm);
-  }
-  const auto reports = guarded(env, [&] { return probe_devices(paths); });
+  paths.ibverbs = optional_string(options, "ibverbs").value_or(paths.ibverbs);
+  paths.rdmacm = optional_string(options, "rdmacm").value_or(paths.rdmacm);
+  const size_t memory_bytes = required_uint32(options, "memoryBytes");
+  const auto reports = guarded(env, [&] { return probe_devices(paths, memory_bytes); });
   Napi::Array devices = Napi::Array::New(env);
   for (const device_report& report : reports) devices.Set(devices.Length(), to_javascript(env, report));
   return devices;

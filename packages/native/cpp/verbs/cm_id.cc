@@ -23,6 +23,7 @@ void check(int result, const char* call, const std::string& what = {}) {
 
 event_channel::event_channel(std::shared_ptr<const verbs_library> library)
     : library_(std::move(library)), channel_(nullptr) {
+  check_device_file("/dev/infiniband/rdma_cm");
   errno = 0;
   channel_ = library_->create_event_channel();
   if (channel_ == nullptr) {

@@ -7,14 +7,19 @@
 
 namespace verbmq {
 
+namespace {
+std::string device_file(const ibv_device* device) { return std::string("/dev/infiniband/") + device->dev_name; }
+}  // namespace
+
 device_context::device_context(std::shared_ptr<const verbs_library> library, ibv_device* device)
     : library_(std::move(library)), context_(nullptr), owned_(true) {
+  check_device_file(device_file(device));
   errno = 0;
   context_ = library_->open_device(device);
   if (context_ == nullptr) {
     // Some providers fail without an errno; the device file is then the likeliest cause of all.
     const int error_number = errno != 0 ? errno : EIO;
-    throw call_failed("ibv_open_device", error_number, std::string("/dev/infiniband/") + device->dev_name);
+    throw call_failed("ibv_open_device", error_number, device_file(device));
   }
 }
 
@@ -53,6 +58,16 @@ device_list::device_list(std::shared_ptr<const verbs_library> library) : library
                         "this machine has no RDMA device (the kernel's verbs interface, ib_uverbs, is not loaded)");
     }
     throw call_failed("ibv_get_device_list", errno != 0 ? errno : EIO);
+  }
+}
+
+void device_list::check_files() const {
+  for (int i = 0; i < count_; ++i) {
+    try {
+      return check_device_file(device_file(devices_[i]));
+    } catch (const verbs_error&) {
+      if (i + 1 == count_) throw;
+    }
   }
 }
 

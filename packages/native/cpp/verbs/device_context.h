@@ -43,6 +43,8 @@ class device_list {
   device_list& operator=(const device_list&) = delete;
 
   int size() const noexcept { return count_; }
+  /// Throws "no-permission" when the files of all devices are closed to this user.
+  void check_files() const;
   ibv_device* at(int index) const noexcept { return devices_[index]; }
 
  private:

@@ -1,6 +1,7 @@
 #include "verbs/verbs_error.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <climits>
@@ -58,6 +59,11 @@ verbs_error call_failed(const char* call, int error_number, const std::string& w
                " KiB of memory, raise it with `ulimit -l`";
   }
   return verbs_error(reason, call, error_number, message);
+}
+
+void check_device_file(const std::string& file) {
+  if (access(file.c_str(), R_OK | W_OK) == 0 || (errno != EACCES && errno != EPERM)) return;
+  throw verbs_error("no-permission", "open", errno, file + " may not be opened by this user");
 }
 
 unsigned long long memlock_limit_bytes() noexcept {

@@ -28,6 +28,10 @@ class verbs_error : public std::runtime_error {
 /// process is allowed to do (a small RLIMIT_MEMLOCK turns ENOMEM into "memlock").
 verbs_error call_failed(const char* call, int error_number, const std::string& what = {});
 
+/// Throws "no-permission" when `file` exists and may not be opened for reading and writing. Asked before the libraries
+/// are: they take a refusal for a file that udev has yet to make, and wait for it for five seconds.
+void check_device_file(const std::string& file);
+
 /// The bytes this process may lock, or UINT64_MAX when there is no limit.
 unsigned long long memlock_limit_bytes() noexcept;
 
