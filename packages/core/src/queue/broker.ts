@@ -1,0 +1,150 @@
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import { checkInteger } from '../contract/options.js';
+import type { CallContext } from '../rpc/service.js';
+import { Consumer, type Verdict } from './consumer.js';
+import { type QueueStats, type WhenFull, WorkQueue, type WorkQueueLimits } from './work-queue.js';
+
+export interface QueueBrokerOptions {
+  /** The work that may wait in one queue. Default 100,000. */
+  readonly maxReady?: number;
+  /**
+   * What becomes of a push to a queue that is full: it is refused with `ERR_VERBMQ_OVERLOADED` (default), it waits, or what has
+   * waited longest or what comes is dropped, and counted.
+   */
+  readonly whenFull?: WhenFull;
+  /** How often work is given to a consumer before it is given up. Default: without limit. */
+  readonly maxAttempts?: number;
+  /** A consumer that does not acknowledge within this time loses the work to another one, in milliseconds. Default: never. */
+  readonly ackTimeoutMs?: number;
+  /** How many queues there may be. They come into being with their first use. Default 10,000. */
+  readonly maxQueues?: number;
+  /** Gets work that is given up: after `maxAttempts`, or rejected for good. */
+  readonly onDead?: (queue: string, body: unknown, attempts: number) => void;
+}
+
+/** What a push carries. */
+interface Push {
+  readonly queue: string;
+  readonly body: unknown;
+}
+
+/** An answer, not an error that was thrown: so that the client can raise the error that it was. */
+export interface Refusal {
+  readonly refused: string;
+  readonly message: string;
+}
+
+/** The most that one consumer may have unacknowledged, and the longest name of a queue in characters. */
+const MAX_PREFETCH = 65_536;
+const MAX_NAME_LENGTH = 255;
+
+/**
+ * Queues of work, in memory: they are gone with this process. Work is given to one consumer at a time, each in turn, up
+ * to its prefetch, and is given again when its consumer is lost, rejects it, or takes too long: so it may be done more
+ * than once, and never silently not at all.
+ *
+ * ```ts
+ * const broker = new QueueBroker();
+ * serve(listener, { ...broker.service });
+ * ```
+ */
+export class QueueBroker {
+  readonly #limits: WorkQueueLimits;
+  readonly #maxQueues: number;
+  readonly #ackTimeoutMs: number | undefined;
+  readonly #queues = new Map<string, WorkQueue>();
+  readonly #consumers = new Set<Consumer>();
+
+  /** What `serve` takes, alone or among other methods. */
+  readonly service = {
+    'queue:push': (push: Push, context: CallContext) => this.#push(push, context),
+    'queue:work': (verdicts: AsyncIterable<Verdict>, context: CallContext) => this.#work(verdicts, context),
+  } as const;
+
+  /** @throws TypeError or RangeError that names the option. */
+  constructor(options: QueueBrokerOptions = {}) {
+    this.#limits = {
+      maxReady: checkInteger('maxReady', options.maxReady ?? 100_000, 1, 2 ** 31),
+      whenFull: options.whenFull ?? 'refuse',
+      maxAttempts: checkInteger('maxAttempts', options.maxAttempts ?? 2 ** 31, 1, 2 ** 31),
+      onDead: options.onDead,
+    };
+    if (!['refuse', 'wait', 'drop-oldest', 'drop-newest'].includes(this.#limits.whenFull)) {
+      throw new TypeError(`whenFull cannot be ${JSON.stringify(options.whenFull)}`);
+    }
+    this.#maxQueues = checkInteger('maxQueues', options.maxQueues ?? 10_000, 1, 2 ** 31);
+    this.#ackTimeoutMs =
+      options.ackTimeoutMs === undefined
+        ? undefined
+        : checkInteger('ackTimeoutMs', options.ackTimeoutMs, 1, 2 ** 31 - 1);
+  }
+
+  /** Of one queue; `undefined` while nobody has used it. */
+  stats(queue: string): QueueStats | undefined {
+    return this.#queues.get(queue)?.stats();
+  }
+
+  /** Lets all consumers go, so that a server can drain. What they had not acknowledged waits again. */
+  releaseConsumers(): void {
+    for (const consumer of [...this.#consumers]) consumer.leave();
+  }
+
+  async #push(push: Push, context: CallContext): Promise<Refusal | undefined> {
+    if (typeof push !== 'object' || push === null) {
+      throw new TypeError('a push names a queue, and has a body');
+    }
+    try {
+      await this.#queue(push.queue).push(push.body, context);
+      return undefined;
+    } catch (error) {
+      if (!isVerbmqError(error, 'ERR_VERBMQ_OVERLOADED')) throw error;
+      return { refused: error.reason ?? '', message: error.message };
+    }
+  }
+
+  #work(verdicts: AsyncIterable<Verdict>, context: CallContext): AsyncIterable<unknown> {
+    const { queue = '', prefetch } = context.metadata;
+    const work = this.#queue(queue);
+    const consumer = new Consumer(
+      work,
+      checkInteger('prefetch', Number(prefetch), 1, MAX_PREFETCH),
+      this.#ackTimeoutMs,
+      () => this.#consumers.delete(consumer),
+    );
+    this.#consumers.add(consumer);
+    work.add(consumer);
+    void listen(verdicts, consumer);
+    return consumer;
+  }
+
+  #queue(name: unknown): WorkQueue {
+    if (typeof name !== 'string' || name === '' || name.length > MAX_NAME_LENGTH) {
+      throw new TypeError(`a queue has a name of 1 to ${MAX_NAME_LENGTH} characters`);
+    }
+    let queue = this.#queues.get(name);
+    if (queue === undefined) {
+      if (this.#queues.size >= this.#maxQueues) {
+        throw new VerbmqError('ERR_VERBMQ_OVERLOADED', `there are ${this.#maxQueues} queues already`, {
+          reason: 'queues',
+        });
+      }
+      queue = new WorkQueue(name, this.#limits);
+      this.#queues.set(name, queue);
+    }
+    return queue;
+  }
+}
+
+/** Takes verdicts until there are no more, or until one makes no sense: then the consumer has to go. */
+async function listen(verdicts: AsyncIterable<Verdict>, consumer: Consumer): Promise<void> {
+  try {
+    for await (const verdict of verdicts) {
+      if (typeof verdict !== 'object' || verdict === null) break;
+      if (!['done', 'again', 'never'].includes(verdict.verdict)) break;
+      consumer.judge(verdict);
+    }
+  } catch {
+    // The call has ended: the consumer is lost.
+  }
+  consumer.leave();
+}

@@ -1,0 +1,111 @@
+import { clearWheelTimer, setWheelTimer, type WheelTimer } from '../rpc/timer-wheel.js';
+import type { Entry, WorkQueue } from './work-queue.js';
+
+/** Work on its way to a consumer. */
+export interface Delivery {
+  /** The name of this delivery; work that is given again has another one. */
+  readonly tag: number;
+  readonly attempt: number;
+  readonly body: unknown;
+}
+
+/** What a consumer says of work that it was given: done, to be done again, or never. */
+export interface Verdict {
+  readonly tag: number;
+  readonly verdict: 'done' | 'again' | 'never';
+}
+
+interface Given {
+  readonly entry: Entry;
+  readonly timer: WheelTimer | undefined;
+}
+
+/**
+ * A consumer, at the side of the queue: the stream of what it is given, and what of it is not acknowledged, which is
+ * never more than its prefetch.
+ */
+export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
+  readonly #queue: WorkQueue;
+  readonly #prefetch: number;
+  readonly #ackTimeoutMs: number | undefined;
+  readonly #given = new Map<number, Given>();
+  #outgoing: Delivery[] = [];
+  #waiter: ((result: IteratorResult<Delivery, undefined>) => void) | undefined;
+  #gone = false;
+  #tags = 0;
+
+  readonly #onLeave: () => void;
+
+  constructor(queue: WorkQueue, prefetch: number, ackTimeoutMs: number | undefined, onLeave: () => void) {
+    this.#onLeave = onLeave;
+    this.#queue = queue;
+    this.#prefetch = prefetch;
+    this.#ackTimeoutMs = ackTimeoutMs;
+  }
+
+  get hasRoom(): boolean {
+    return !this.#gone && this.#given.size < this.#prefetch;
+  }
+
+  give(entry: Entry): void {
+    const tag = ++this.#tags;
+    const timer =
+      this.#ackTimeoutMs === undefined
+        ? undefined
+        : setWheelTimer(this.#ackTimeoutMs, () => this.judge({ tag, verdict: 'again' }));
+    this.#given.set(tag, { entry, timer });
+    const delivery = { tag, attempt: entry.attempts, body: entry.body };
+    if (this.#waiter === undefined) {
+      this.#outgoing.push(delivery);
+    } else {
+      this.#waiter({ done: false, value: delivery });
+      this.#waiter = undefined;
+    }
+  }
+
+  /** One that comes too late, or for work that was never given, does nothing. */
+  judge({ tag, verdict }: Verdict): void {
+    const given = this.#given.get(tag);
+    if (given === undefined) return;
+    this.#given.delete(tag);
+    if (given.timer !== undefined) clearWheelTimer(given.timer);
+    if (this.#outgoing.length > 0) this.#outgoing = this.#outgoing.filter((delivery) => delivery.tag !== tag);
+    if (verdict === 'done') this.#queue.acknowledged();
+    else this.#queue.rejected(given.entry, verdict === 'again');
+  }
+
+  /** The consumer is lost, or has left. */
+  leave(): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    const entries: Entry[] = [];
+    for (const { entry, timer } of this.#given.values()) {
+      if (timer !== undefined) clearWheelTimer(timer);
+      entries.push(entry);
+    }
+    this.#given.clear();
+    this.#outgoing = [];
+    this.#waiter?.({ done: true, value: undefined });
+    this.#waiter = undefined;
+    this.#queue.remove(this, entries);
+    this.#onLeave();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<Delivery, undefined>> {
+    const delivery = this.#outgoing.shift();
+    if (delivery !== undefined) return { done: false, value: delivery };
+    if (this.#gone) return { done: true, value: undefined };
+    return new Promise((resolve) => {
+      this.#waiter = resolve;
+    });
+  }
+
+  async return(): Promise<IteratorResult<Delivery, undefined>> {
+    this.leave();
+    return { done: true, value: undefined };
+  }
+}
