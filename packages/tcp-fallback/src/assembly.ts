@@ -1,82 +1,65 @@
-/** What is allocated at first where bytes come in small chunks. */
+/** What is allocated at first, where memory grows with what comes. */
 const FIRST_BYTES = 64 * 1024;
 const GROWTH = 4;
 
-/** A chunk of at least so many bytes is kept as it is until its bytes can go to where they stay. */
-const KEPT_CHUNK_BYTES = 8 * 1024;
+/** Up to this length, memory may be had at once in full. */
+const AHEAD_BYTES = 1024 * 1024;
 
-/** So much is kept in chunks at the most. */
-const MAX_KEPT_BYTES = 1024 * 1024;
-
-const NO_BYTES = new Uint8Array(0);
+/** What the whole process has allocated so, and the most that it may. */
+let aheadBytes = 0;
+const MAX_AHEAD_BYTES = 16 * 1024 * 1024;
 
 /**
- * Memory for something that arrives in several chunks and whose length the peer has claimed. It grows with what has
- * arrived: what is held is at most 64 KiB, or four times the bytes that have come.
+ * Memory for something that arrives in several chunks and whose length the peer has claimed.
  *
- * Up to 1 MiB it is made in one piece when all of it is there, so that each byte is copied once; the chunks, which
- * are memory already, are kept until then. What is longer, or comes in small chunks, is copied as it comes into memory
- * that grows by a factor, which copies a third of the bytes once more.
+ * It grows with what has arrived: what is held is at most 64 KiB, or four times the bytes that have come; growing copies
+ * a third of the bytes once more. What is not longer than 1 MiB is spared that while few others are: memory ahead of
+ * what has arrived is bounded for all peers together, and whoever makes claims alone soon gets none of it.
  */
 export class Assembly {
   readonly byteLength: number;
-  /** Filled up to `#filled`; behind it come the kept chunks. */
-  #bytes = NO_BYTES;
+  #bytes: Uint8Array;
   #filled = 0;
-  #kept: Uint8Array[] = [];
-  #keptBytes = 0;
+  #isAhead: boolean;
 
   constructor(byteLength: number) {
     this.byteLength = byteLength;
+    this.#isAhead = byteLength <= AHEAD_BYTES && aheadBytes + byteLength <= MAX_AHEAD_BYTES;
+    if (this.#isAhead) aheadBytes += byteLength;
+    this.#bytes = allocate(this.#isAhead ? byteLength : Math.min(byteLength, FIRST_BYTES));
   }
 
   get missing(): number {
-    return this.byteLength - this.#filled - this.#keptBytes;
+    return this.byteLength - this.#filled;
   }
 
   get complete(): boolean {
-    return this.missing === 0;
+    return this.#filled === this.byteLength;
   }
 
   /** Memory held at the moment, in bytes. */
   get heldBytes(): number {
-    return this.#bytes.byteLength + this.#keptBytes;
-  }
-
-  /** The whole, once it is complete. */
-  get bytes(): Uint8Array {
-    return this.#bytes;
+    return this.#bytes.byteLength;
   }
 
   /** Takes `chunk` from `start` to `end`, which must not exceed what is missing. */
   append(chunk: Uint8Array, start: number, end: number): void {
-    const part = start === 0 && end === chunk.byteLength ? chunk : chunk.subarray(start, end);
-    const length = part.byteLength;
-    if (length >= KEPT_CHUNK_BYTES) {
-      this.#kept.push(part);
-      this.#keptBytes += length;
-      if (this.#keptBytes >= MAX_KEPT_BYTES || this.complete) this.#gather(0);
-      return;
-    }
-    this.#gather(length);
-    this.#bytes.set(part, this.#filled);
-    this.#filled += length;
+    const filled = this.#filled + end - start;
+    if (filled > this.#bytes.byteLength) this.#grow(filled);
+    const whole = start === 0 && end === chunk.byteLength;
+    this.#bytes.set(whole ? chunk : chunk.subarray(start, end), this.#filled);
+    this.#filled = filled;
   }
 
-  /** Copies the kept chunks to where they stay, and sees to it that `more` bytes fit behind them. */
-  #gather(more: number): void {
-    const needed = this.#filled + this.#keptBytes + more;
-    if (needed > this.#bytes.byteLength) this.#grow(needed);
-    for (const chunk of this.#kept) {
-      this.#bytes.set(chunk, this.#filled);
-      this.#filled += chunk.byteLength;
-    }
-    this.#kept = [];
-    this.#keptBytes = 0;
+  /** The whole, when it is complete, or whatever there is when it never will be. To be called once, at the end. */
+  end(): Uint8Array {
+    if (this.#isAhead) aheadBytes -= this.byteLength;
+    this.#isAhead = false;
+    return this.#bytes;
   }
 
   #grow(needed: number): void {
-    const wanted = Math.max(needed, FIRST_BYTES, this.#bytes.byteLength * GROWTH);
+    const wanted = Math.max(needed, this.#bytes.byteLength * GROWTH);
     const grown = allocate(Math.min(this.byteLength, wanted));
     grown.set(this.#bytes.subarray(0, this.#filled), 0);
     this.#bytes = grown;
@@ -84,7 +67,7 @@ export class Assembly {
 }
 
 /** Memory that is not initialised, as a plain `Uint8Array` like every other message. */
-function allocate(bytes: number): Uint8Array<ArrayBuffer> {
+function allocate(bytes: number): Uint8Array {
   const { buffer, byteOffset } = Buffer.allocUnsafeSlow(bytes);
-  return new Uint8Array(buffer as ArrayBuffer, byteOffset, bytes);
+  return new Uint8Array(buffer, byteOffset, bytes);
 }

@@ -44,6 +44,7 @@ export class FrameParser {
   /** Nothing is parsed any more, not even the rest of the present chunk. */
   stop(): void {
     this.#stopped = true;
+    this.#collecting?.end();
     this.#collecting = undefined;
   }
 
@@ -109,7 +110,7 @@ export class FrameParser {
     collecting.append(chunk, 0, end);
     if (collecting.complete) {
       this.#collecting = undefined;
-      this.#sink.frame(this.#type, collecting.bytes);
+      this.#sink.frame(this.#type, collecting.end());
     }
     return end;
   }

@@ -27,6 +27,8 @@ export class Inbound implements FrameSink {
   /** The message that comes in pieces. */
   #assembly: Assembly | undefined;
   #closed = false;
+  /** Neither of the two: a message may begin. */
+  #mayBegin = true;
 
   constructor(
     hooks: InboundHooks,
@@ -46,23 +48,24 @@ export class Inbound implements FrameSink {
 
   /** Gives up the message that was not complete. */
   discard(): void {
+    this.#assembly?.end();
     this.#assembly = undefined;
+    this.#mayBegin = false;
   }
 
   message(data: Uint8Array): void {
     const length = data.byteLength;
-    this.#assertMayBegin(length);
-    this.#window.charge(length);
-    this.#deliver(data, length);
+    if (this.#mayBegin && length <= this.#maxMessageBytes) {
+      const charge = this.#window.charge(length);
+      this.#window.hold(charge);
+      this.#hooks.message(data, charge);
+    } else this.#assertMayBegin(length); // which says why not
   }
 
   begin(type: number, length: number): void {
     switch (type) {
       case FrameType.DATA:
-        if (this.#assembly !== undefined)
-          throw protocolError('a message began before the last one was complete');
-        if (this.#closed) throw sentAfterClose();
-        if (length > this.#maxMessageBytes) throw this.#tooLong(length);
+        this.#assertMayBegin(length);
         this.#window.charge(length);
         return;
       case FrameType.DATA_PIECE: {
@@ -102,6 +105,7 @@ export class Inbound implements FrameSink {
         if (this.#assembly !== undefined) throw protocolError('it closed within a message');
         if (this.#closed) throw sentAfterClose();
         this.#closed = true;
+        this.#mayBegin = false;
         this.#hooks.peerClosed();
         return;
       case FrameType.ABORT: {
@@ -127,7 +131,8 @@ export class Inbound implements FrameSink {
     assembly.append(chunk, start, end);
     if (!assembly.complete) return;
     this.#assembly = undefined;
-    this.#deliver(assembly.bytes, assembly.byteLength);
+    this.#mayBegin = true;
+    this.#deliver(assembly.end(), assembly.byteLength);
   }
 
   #deliver(data: Uint8Array, length: number): void {
@@ -140,6 +145,7 @@ export class Inbound implements FrameSink {
     this.#assertMayBegin(length);
     if (length === 0) throw protocolError('a message of no bytes came in pieces');
     this.#assembly = new Assembly(length);
+    this.#mayBegin = false;
   }
 
   #assertMayBegin(length: number): void {

@@ -8,7 +8,7 @@ import { SocketWriter } from './socket-writer.js';
 import { WriteBuilder } from './write-builder.js';
 
 /** One write takes about so much of what waits, so that what becomes urgent meanwhile never waits behind more. */
-const WRITE_BYTES = 512 * 1024;
+const WRITE_BYTES = 1024 * 1024;
 
 /** A frame of a one-sided operation. */
 interface QueuedFrame {
@@ -177,7 +177,7 @@ export class Outbound {
       else this.#writer.write(builder.take());
     }
     builder.frame(type, payload);
-    if (!this.#scheduled) this.schedule();
+    if (!this.#scheduled && !this.#held) this.schedule();
   }
 
   /** Writes until a write is pending or nothing is left. Answers whether anything was written. */

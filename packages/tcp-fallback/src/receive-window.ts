@@ -3,35 +3,40 @@ import { protocolError } from './protocol-error.js';
 
 /**
  * The receiver's side of flow control. The peer may send DATA and DATA_PIECE frames, each charged with its payload and
- * a fixed overhead, up to a limit that starts at the window and that this side raises with WINDOW frames as the
- * application takes messages:
+ * a fixed overhead, as far as its credit goes. The credit starts at the window, and this side raises it with WINDOW
+ * frames as the application takes messages, up to
  *
- *     limit = all that was charged so far + window - what whole messages hold that the application has not taken
+ *     window - what whole messages hold that the application has not taken
  *
  * The bytes of the one message under assembly count as taken when they come, so that a message longer than the
- * window gets through; when it is whole it counts like any other, and the limit stands still until it is taken. So
+ * window gets through; when it is whole it counts like any other, and the credit stands still until it is taken. So
  * an application that does not read makes this side hold twice the window and one message at most.
  */
 export class ReceiveWindow {
   readonly #windowBytes: number;
-  readonly #threshold: number;
-  #limit: number;
-  #charged = 0;
+  /** Few WINDOW frames, but the first of them long before the peer must wait. */
+  readonly #thresholdBytes: number;
+  /** What the peer may still send. */
+  #credit: number;
   #held = 0;
 
   constructor(windowBytes: number) {
     this.#windowBytes = windowBytes;
-    this.#limit = windowBytes;
-    // Few WINDOW frames, but the first of them long before the peer must wait.
-    this.#threshold = windowBytes >>> 2;
+    this.#thresholdBytes = windowBytes >>> 2;
+    this.#credit = windowBytes;
   }
 
-  /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` when the peer sent more than it was granted. */
-  charge(payloadBytes: number): void {
-    this.#charged += payloadBytes + FRAME_CHARGE_BYTES;
-    if (this.#charged > this.#limit) {
-      throw protocolError(`it sent ${this.#charged - this.#limit} bytes more than the receive window allows`);
+  /**
+   * A frame comes, a whole message or a piece of one. Answers its charge.
+   * @throws VerbmqError `ERR_VERBMQ_PROTOCOL` when the peer sent more than it was granted.
+   */
+  charge(payloadBytes: number): number {
+    const charge = payloadBytes + FRAME_CHARGE_BYTES;
+    this.#credit -= charge;
+    if (this.#credit < 0) {
+      throw protocolError(`it sent ${-this.#credit} bytes more than the receive window allows`);
     }
+    return charge;
   }
 
   /** A whole message waits for the application. */
@@ -39,20 +44,17 @@ export class ReceiveWindow {
     this.#held += bytes;
   }
 
-  /** The application has taken it. */
-  release(bytes: number): void {
+  /** The application has taken it. Answers whether it is time to grant. */
+  release(bytes: number): boolean {
     this.#held -= bytes;
+    return this.#windowBytes - this.#held - this.#credit >= this.#thresholdBytes;
   }
 
-  /** Whether it is time to grant. */
-  get due(): boolean {
-    return this.#charged + this.#windowBytes - this.#held - this.#limit >= this.#threshold;
-  }
-
-  /** What to grant now, in bytes; it counts as granted. */
-  grant(): number {
-    const bytes = this.#charged + this.#windowBytes - this.#held - this.#limit;
-    this.#limit += bytes;
+  /** What to grant now, in bytes, and 0 while it is not time; it counts as granted. */
+  takeGrant(): number {
+    const bytes = this.#windowBytes - this.#held - this.#credit;
+    if (bytes < this.#thresholdBytes) return 0;
+    this.#credit += bytes;
     return bytes;
   }
 }

@@ -60,7 +60,7 @@ export class TcpConnection extends Connection {
         this._roomAvailable();
         this.#maybeEndSocket();
       },
-      takeGrant: () => (this.#window.due ? this.#window.grant() : 0),
+      takeGrant: () => this.#window.takeGrant(),
     });
     this.#requester = new OneSidedRequester(this.#outbound, peer.oneSidedWindowBytes);
     this.#inbound = new Inbound(
@@ -115,8 +115,7 @@ export class TcpConnection extends Connection {
   }
 
   override releaseMessage(charge: number): void {
-    this.#window.release(charge);
-    if (this.#window.due) this.#outbound.schedule();
+    if (this.#window.release(charge)) this.#outbound.schedule();
   }
 
   /** A kept message is the application's: its window is given back at once. */

@@ -112,12 +112,14 @@ describe('the frame parser', () => {
         try {
           for (const chunk of cut(Buffer.from(bytes), places)) {
             parser.push(chunk);
-            expect(parser.heldBytes).toBeLessThanOrEqual(64 * 1024);
+            expect(parser.heldBytes).toBeLessThanOrEqual(MAX_PAYLOAD_BYTES + 100);
           }
           taken++;
         } catch (error) {
           if (!isVerbmqError(error, 'ERR_VERBMQ_PROTOCOL')) throw error;
           refused++;
+        } finally {
+          parser.stop();
         }
       }),
       { numRuns: 1000 },
@@ -128,15 +130,30 @@ describe('the frame parser', () => {
   });
 
   it('lets memory grow with what has come, not with what was claimed', () => {
-    const parser = new FrameParser(new Collector());
-    const header = smallFrame(FrameType.DATA);
-    header.writeUInt32LE(MAX_PAYLOAD_BYTES, 0);
-    parser.push(header);
-    expect(parser.heldBytes).toBeLessThanOrEqual(64 * 1024);
+    const claim = smallFrame(FrameType.DATA);
+    claim.writeUInt32LE(MAX_PAYLOAD_BYTES, 0);
+    const claiming = (): FrameParser => {
+      const parser = new FrameParser(new Collector());
+      parser.push(claim);
+      return parser;
+    };
+    const held = (each: FrameParser[]): number => each.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
+
+    // 1,000 claims of 256 KiB: the first ones get it from the 16 MiB that there are for all of them, the others 64 KiB.
+    const parsers = Array.from({ length: 1000 }, claiming);
+    expect(held(parsers)).toBeLessThanOrEqual(16 * 1024 * 1024 + 1000 * 64 * 1024);
+    const late = parsers.at(-1) as FrameParser;
     for (let received = 0; received < MAX_PAYLOAD_BYTES - 1000; received += 1000) {
-      parser.push(Buffer.alloc(1000));
-      expect(parser.heldBytes).toBeLessThanOrEqual(Math.max(64 * 1024, (received + 1000) * 4));
+      late.push(Buffer.alloc(1000));
+      expect(late.heldBytes).toBeLessThanOrEqual(Math.max(64 * 1024, (received + 1000) * 4));
     }
+
+    // Those that go give back what they had; then others get it.
+    for (const parser of parsers) parser.stop();
+    expect(held(parsers)).toBe(0);
+    const next = claiming();
+    expect(next.heldBytes).toBe(MAX_PAYLOAD_BYTES);
+    next.stop();
   });
 
   it('refuses a claim of 4 GiB by its header alone, and quotes it', () => {
