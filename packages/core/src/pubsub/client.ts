@@ -1,0 +1,131 @@
+import type { Codec } from '../codec/codec.js';
+import { MsgpackCodec } from '../codec/msgpack-codec.js';
+import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import { checkInteger } from '../contract/options.js';
+import { type ClientOptions, client } from '../rpc/client.js';
+import { RemoteError } from '../rpc/remote-error.js';
+import type { CallOptions, Client, ServerStream } from '../rpc/service.js';
+import type { PubsubBroker } from './broker.js';
+import type { Item, WhenSlow } from './subscriber.js';
+
+export interface SubscribeOptions {
+  /** The events that may wait at the broker for this subscriber, beside those under way. Default 1,000, and the broker's limit. */
+  readonly maxQueued?: number;
+  /** What becomes of events beyond that. Default `'drop-oldest'`. */
+  readonly whenSlow?: WhenSlow;
+  readonly signal?: AbortSignal;
+}
+
+export interface PubsubEvent<Body> {
+  readonly topic: string;
+  readonly body: Body;
+  /** How many events were left out before this one, because this subscriber was too slow. */
+  readonly dropped: number;
+}
+
+/** Events as they come. Leaving the loop ends the subscription. */
+export interface Subscription<Body> extends AsyncIterableIterator<PubsubEvent<Body>, undefined> {
+  /** Resolves when the broker has subscribed: from then on, nothing that is published is missed. */
+  readonly ready: Promise<void>;
+  return(): Promise<IteratorResult<PubsubEvent<Body>, undefined>>;
+}
+
+/**
+ * The topics of the broker that the peer serves.
+ *
+ * ```ts
+ * const events = pubsub(connection);
+ * for await (const { topic, body } of events.subscribe<Order>('orders.*')) console.log(topic, body);
+ * ```
+ */
+export function pubsub(connection: Connection, options: ClientOptions = {}): Pubsub {
+  return new Pubsub(
+    client<PubsubBroker['service']>(connection, options),
+    options.codec ?? new MsgpackCodec(),
+  );
+}
+
+export class Pubsub {
+  readonly #api: Client<PubsubBroker['service']>;
+  readonly #codec: Codec;
+
+  constructor(api: Client<PubsubBroker['service']>, codec: Codec) {
+    this.#api = api;
+    this.#codec = codec;
+  }
+
+  /** Resolves with the number of subscribers that get it. Rejects as a call does. */
+  publish(topic: string, body: unknown, options?: CallOptions): Promise<number> {
+    return this.#api['pubsub:publish']({ topic, body }, options);
+  }
+
+  /**
+   * Subscribes to all topics that match: words joined by dots, where `*` is any one word and `#` any number of words. What this
+   * connection publishes afterwards is not missed; for what others publish, await `ready`. Throws when the connection is lost,
+   * and with `ERR_VERBMQ_OVERLOADED` where a slow subscriber was chosen to be disconnected.
+   */
+  subscribe<Body>(pattern: string, options: SubscribeOptions = {}): Subscription<Body> {
+    const { maxQueued = 1000, whenSlow = 'drop-oldest', signal } = options;
+    checkInteger('maxQueued', maxQueued, 1, 2 ** 31);
+    const stream = this.#api['pubsub:subscribe'].stream(undefined, {
+      signal,
+      metadata: { pattern, maxQueued: String(maxQueued), whenSlow },
+    });
+    return new OpenSubscription<Body>(stream, this.#codec);
+  }
+}
+
+class OpenSubscription<Body> implements Subscription<Body> {
+  readonly ready: Promise<void>;
+  readonly #stream: ServerStream<Item>;
+  readonly #codec: Codec;
+
+  constructor(stream: ServerStream<Item>, codec: Codec) {
+    this.#stream = stream;
+    this.#codec = codec;
+    this.ready = stream.next().then(
+      () => {},
+      (error: unknown) => {
+        throw raised(error);
+      },
+    );
+    this.ready.catch(() => {}); // who reads the events gets it as well
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
+    await this.ready;
+    let dropped = 0;
+    try {
+      for (;;) {
+        const { done, value } = await this.#stream.next();
+        if (done === true) return { done, value: undefined };
+        if (value instanceof Uint8Array) {
+          const { topic, body } = this.#codec.decode(value, 0, value.byteLength) as Omit<
+            PubsubEvent<Body>,
+            'dropped'
+          >;
+          return { done: false, value: { topic, body, dropped } };
+        }
+        dropped += Number(value);
+      }
+    } catch (error) {
+      throw raised(error);
+    }
+  }
+
+  async return(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
+    await this.#stream.return();
+    return { done: true, value: undefined };
+  }
+}
+
+/** The broker's refusals are errors of verbmq, not of somebody's handler. */
+function raised(error: unknown): unknown {
+  if (!(error instanceof RemoteError) || error.code !== 'ERR_VERBMQ_OVERLOADED') return error;
+  return new VerbmqError('ERR_VERBMQ_OVERLOADED', error.message, { cause: error, reason: 'subscriber' });
+}

@@ -1,0 +1,8 @@
+/**
+ * Events for whoever has subscribed to their topics. Nothing is kept for those who have not.
+ * @module
+ */
+export { PubsubBroker, type PubsubBrokerOptions, type PubsubStats } from './broker.js';
+export { Pubsub, type PubsubEvent, pubsub, type SubscribeOptions, type Subscription } from './client.js';
+export { type ResubscribedEvent, resubscribe } from './resubscribe.js';
+export type { WhenSlow } from './subscriber.js';

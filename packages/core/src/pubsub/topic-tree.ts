@@ -1,0 +1,113 @@
+/** The longest topic or pattern in characters, and the most words in it. */
+const MAX_TOPIC_LENGTH = 255;
+const MAX_WORDS = 32;
+
+const ANY_WORD = '*';
+const ANY_WORDS = '#';
+
+class Node<T> {
+  readonly children = new Map<string, Node<T>>();
+  readonly values = new Set<T>();
+  /** It stands for any number of words: once reached, it is reached again by each word. */
+  readonly anyWords: boolean;
+
+  constructor(anyWords: boolean) {
+    this.anyWords = anyWords;
+  }
+}
+
+/**
+ * Patterns as a tree of their words, so that finding those that match a topic takes as many steps as the topic has words,
+ * however many patterns there are. Words are joined by dots; `*` stands for any one word, `#` for any number of words, none included.
+ */
+export class TopicTree<T> {
+  readonly #root = new Node<T>(false);
+  #size = 0;
+
+  /** How many values there are. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** @throws TypeError for what is no pattern. */
+  add(pattern: string, value: T): void {
+    let node = this.#root;
+    for (const word of wordsOf(pattern)) {
+      let child = node.children.get(word);
+      if (child === undefined) {
+        child = new Node<T>(word === ANY_WORDS);
+        node.children.set(word, child);
+      }
+      node = child;
+    }
+    if (!node.values.has(value)) this.#size++;
+    node.values.add(value);
+  }
+
+  delete(pattern: string, value: T): void {
+    const path: [Node<T>, string][] = [];
+    let node = this.#root;
+    for (const word of wordsOf(pattern)) {
+      const child = node.children.get(word);
+      if (child === undefined) return;
+      path.push([node, word]);
+      node = child;
+    }
+    if (node.values.delete(value)) this.#size--;
+    for (const [parent, word] of path.reverse()) {
+      const child = parent.children.get(word) as Node<T>;
+      if (child.values.size > 0 || child.children.size > 0) return;
+      parent.children.delete(word);
+    }
+  }
+
+  /**
+   * The values whose patterns match, each once.
+   * @throws TypeError for what is no topic.
+   */
+  match(topic: string): Set<T> {
+    // All places in the tree that the words so far lead to: patterns with many `#` cost no more than their nodes.
+    let reached = withAnyWords(new Set([this.#root]));
+    for (const word of topicWords(topic)) {
+      const next = new Set<Node<T>>();
+      for (const node of reached) {
+        if (node.anyWords) next.add(node);
+        const exact = node.children.get(word);
+        if (exact !== undefined) next.add(exact);
+        const any = node.children.get(ANY_WORD);
+        if (any !== undefined) next.add(any);
+      }
+      reached = withAnyWords(next);
+      if (reached.size === 0) break;
+    }
+    const values = new Set<T>();
+    for (const node of reached) for (const value of node.values) values.add(value);
+    return values;
+  }
+}
+
+/** A `#` matches no word as well: what follows it is reached at once. */
+function withAnyWords<T>(nodes: Set<Node<T>>): Set<Node<T>> {
+  for (const node of nodes) {
+    const child = node.children.get(ANY_WORDS);
+    if (child !== undefined) nodes.add(child); // and is visited in its turn
+  }
+  return nodes;
+}
+
+function topicWords(topic: string): string[] {
+  const words = wordsOf(topic);
+  if (words.includes(ANY_WORD) || words.includes(ANY_WORDS)) {
+    throw new TypeError(`a topic has no wildcards, unlike ${JSON.stringify(topic)}`);
+  }
+  return words;
+}
+
+function wordsOf(text: unknown): string[] {
+  if (typeof text !== 'string' || text === '' || text.length > MAX_TOPIC_LENGTH) {
+    throw new TypeError(`a topic has 1 to ${MAX_TOPIC_LENGTH} characters`);
+  }
+  const words = text.split('.');
+  if (words.length > MAX_WORDS) throw new TypeError(`a topic has ${MAX_WORDS} words at most`);
+  return words;
+}

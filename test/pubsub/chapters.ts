@@ -1,0 +1,227 @@
+import type { Connection } from '@verbmq/core';
+import {
+  PubsubBroker,
+  type PubsubBrokerOptions,
+  type PubsubEvent,
+  pubsub,
+  resubscribe,
+  type Subscription,
+} from '@verbmq/core/pubsub';
+import { client, type RpcServer, serve } from '@verbmq/core/rpc';
+import { describe, expect, test } from 'vitest';
+import { until, verbmqErrorOf } from '../rpc/support.js';
+import { abortAfterTest, listenForTest, transportForTest } from '../support/pair.js';
+import type { SetUp } from '../support/set-up.js';
+
+interface Brokered {
+  readonly broker: PubsubBroker;
+  readonly server: RpcServer;
+  connect(): Promise<Connection>;
+}
+
+async function brokered(setUp: SetUp, options?: PubsubBrokerOptions): Promise<Brokered> {
+  const broker = new PubsubBroker(options);
+  const listener = await listenForTest(setUp);
+  const server = serve(listener, broker.service);
+  const transport = transportForTest(setUp);
+  return { broker, server, connect: async () => abortAfterTest(await transport.connect(listener.url)) };
+}
+
+async function take<Body>(events: Subscription<Body>, count: number): Promise<PubsubEvent<Body>[]> {
+  const taken: PubsubEvent<Body>[] = [];
+  while (taken.length < count) {
+    const { done, value } = await events.next();
+    if (done) throw new Error(`the subscription ended after ${taken.length} of ${count} events`);
+    taken.push(value);
+  }
+  return taken;
+}
+
+export function topics(name: string, setUp: SetUp): void {
+  describe(`publish and subscribe over ${name}`, () => {
+    test('events reach those who have subscribed to their topic, in order', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const [one, other] = [pubsub(await connect()), pubsub(await connect())];
+      const orders = one.subscribe<number>('orders.*');
+      const all = other.subscribe<number>('#');
+      const paid = other.subscribe<number>('orders.paid');
+      await Promise.all([orders.ready, all.ready, paid.ready]);
+      expect(broker.stats().subscriptions).toBe(3);
+      expect(await one.publish('orders.created', 1)).toBe(2);
+      expect(await one.publish('orders.paid', 2)).toBe(3);
+      expect(await other.publish('news', 3)).toBe(1);
+      expect(broker.publish('orders.created', 4)).toBe(2);
+      expect(await take(orders, 3)).toEqual([
+        { topic: 'orders.created', body: 1, dropped: 0 },
+        { topic: 'orders.paid', body: 2, dropped: 0 },
+        { topic: 'orders.created', body: 4, dropped: 0 },
+      ]);
+      expect((await take(all, 4)).map(({ body }) => body)).toEqual([1, 2, 3, 4]);
+      expect((await take(paid, 1)).map(({ body }) => body)).toEqual([2]);
+      expect(broker.stats()).toMatchObject({ published: 4, delivered: 8, dropped: 0 });
+    });
+
+    test('bodies of any kind, each in memory of its own', async () => {
+      const { connect } = await brokered(setUp);
+      const topic = pubsub(await connect());
+      const first = topic.subscribe<Record<string, unknown>>('a');
+      const second = topic.subscribe<Record<string, unknown>>('a');
+      await Promise.all([first.ready, second.ready]);
+      await topic.publish('a', {
+        list: [1, 'ü'],
+        bytes: new Uint8Array(200_000).fill(5),
+        nothing: undefined,
+      });
+      const [event] = await take(first, 1);
+      (event!.body.bytes as Uint8Array).fill(0);
+      const [same] = await take(second, 1);
+      expect(same?.body.list).toEqual([1, 'ü']);
+      expect((same!.body.bytes as Uint8Array).every((byte) => byte === 5)).toBe(true);
+    });
+
+    test('nobody is told of what was before, or after, the subscription', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const topic = pubsub(await connect());
+      expect(await topic.publish('a', 1)).toBe(0);
+      const events = topic.subscribe<number>('a');
+      await topic.publish('a', 2); // behind the subscription, on the same connection
+      for await (const event of events) {
+        expect(event.body).toBe(2);
+        break;
+      }
+      await until(() => broker.stats().subscriptions === 0);
+      expect(await topic.publish('a', 3)).toBe(0);
+      expect(await events.next()).toEqual({ done: true, value: undefined });
+    });
+
+    test('a subscriber that does not read loses what was chosen, is told how much, and holds up nobody', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const body = new Uint8Array(10_000);
+      const results: Record<string, PubsubEvent<{ n: number }>[]> = {};
+      const subscriptions = new Map<string, Subscription<{ n: number }>>();
+      for (const whenSlow of ['drop-oldest', 'drop-newest'] as const) {
+        const events = pubsub(await connect()).subscribe<{ n: number }>('a', { maxQueued: 10, whenSlow });
+        await events.ready;
+        subscriptions.set(whenSlow, events);
+      }
+      const quick = pubsub(await connect()).subscribe<{ n: number }>('a', { maxQueued: 1000 });
+      await quick.ready;
+      const reading = take(quick, 300);
+      for (let n = 0; n < 300; n++) {
+        broker.publish('a', { n, body });
+        if (n % 10 === 0) await new Promise((resolve) => setImmediate(resolve));
+      }
+      expect((await reading).map(({ body }) => body.n)).toEqual(Array.from({ length: 300 }, (_, n) => n));
+      for (const [whenSlow, events] of subscriptions) {
+        const taken: PubsubEvent<{ n: number }>[] = [];
+        const count = (): number => taken.reduce((sum, { dropped }) => sum + 1 + dropped, 0);
+        broker.publish('a', { n: 300, body }); // more are left out, and one must come to tell of it
+        while (count() < 300) taken.push(...(await take(events, 1)));
+        results[whenSlow] = taken;
+      }
+      expect(broker.stats().dropped).toBeGreaterThan(300);
+      const numbers = (whenSlow: string): number[] => (results[whenSlow] ?? []).map(({ body }) => body.n);
+      for (const whenSlow of subscriptions.keys()) {
+        expect(numbers(whenSlow)).toEqual([...numbers(whenSlow)].sort((x, y) => x - y));
+        expect(numbers(whenSlow).length).toBeLessThan(250);
+      }
+      expect(numbers('drop-oldest').at(-1)).toBeGreaterThanOrEqual(299);
+    });
+
+    test('a slow subscriber can choose to be disconnected', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const events = pubsub(await connect()).subscribe('a', { maxQueued: 5, whenSlow: 'disconnect' });
+      await events.ready;
+      while (broker.stats().subscriptions > 0) {
+        broker.publish('a', new Uint8Array(10_000));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      const read = (async () => {
+        for await (const _ of events);
+      })();
+      expect(await verbmqErrorOf(read)).toMatchObject({
+        code: 'ERR_VERBMQ_OVERLOADED',
+        reason: 'subscriber',
+      });
+    });
+
+    test('a lost connection ends its subscriptions on both sides', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const connection = await connect();
+      const events = pubsub(connection).subscribe('#');
+      await events.ready;
+      const read = verbmqErrorOf(take(events, 1));
+      connection.abort('the test ends it');
+      expect((await read).code).toBe('ERR_VERBMQ_ABORTED');
+      await until(() => broker.stats().subscriptions === 0);
+      expect(broker.publish('a', 1)).toBe(0);
+    });
+
+    test('resubscribe goes on with the next connection, and says where something may be missing', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const connections: Connection[] = [];
+      const events = resubscribe<number>(async () => {
+        if (connections.length === 3) throw new Error('no more connections');
+        const connection = await connect();
+        connections.push(connection);
+        return connection;
+      }, 'a.*');
+      const seen: unknown[] = [];
+      const reading = (async () => {
+        for await (const { body, gap } of events) seen.push([body, gap]);
+      })();
+      reading.catch(() => {});
+      for (let round = 0; round < 3; round++) {
+        await until(() => broker.stats().subscriptions === 1);
+        broker.publish('a.b', round);
+        broker.publish('a.b', round + 10);
+        await until(() => seen.length === (round + 1) * 2);
+        connections[round]?.abort('lost');
+        await until(() => broker.stats().subscriptions === 0 || connections.length > round + 1);
+      }
+      await expect(reading).rejects.toThrow('no more connections');
+      expect(seen).toEqual([
+        [0, false],
+        [10, false],
+        [1, true],
+        [11, false],
+        [2, true],
+        [12, false],
+      ]);
+    });
+
+    test('a server drains when its subscribers are released', async () => {
+      const { broker, server, connect } = await brokered(setUp);
+      const events = pubsub(await connect()).subscribe('#');
+      await events.ready;
+      const drained = server.drain();
+      broker.releaseSubscribers();
+      await drained;
+      expect(await events.next()).toEqual({ done: true, value: undefined });
+    });
+
+    test('nonsense is refused, and subscriptions have a limit', async () => {
+      const { broker, connect } = await brokered(setUp, { maxSubscriptions: 1 });
+      const connection = await connect();
+      const topic = pubsub(connection);
+      for (const bad of ['', 'a.*', '#', 'x'.repeat(300)])
+        await expect(topic.publish(bad, 1)).rejects.toThrow(/topic/);
+      await expect(topic.subscribe('').ready).rejects.toThrow(/topic/);
+      const raw = client<Record<string, (body?: unknown) => Promise<unknown>>>(connection);
+      for (const body of [null, 5, {}]) await expect(raw['pubsub:publish']?.(body)).rejects.toThrow(/topic/);
+      const subscribe = (metadata: Record<string, string>) =>
+        (raw['pubsub:subscribe'] as unknown as { stream(...args: unknown[]): AsyncIterator<unknown> })
+          .stream(undefined, { metadata })
+          .next();
+      await expect(subscribe({ pattern: 'a', maxQueued: '1', whenSlow: 'never' })).rejects.toThrow(
+        /whenSlow/,
+      );
+      await expect(subscribe({ pattern: 'a', maxQueued: '-1', whenSlow: 'drop-oldest' })).rejects.toThrow(
+        /maxQueued/,
+      );
+      expect(broker.stats().subscriptions).toBe(0);
+      await topic.subscribe('a').ready;
+      expect(await verbmqErrorOf(topic.subscribe('b').ready)).toMatchObject({ reason: 'subscriber' });
+    });
+  });
+}

@@ -1,0 +1,6 @@
+import { memorySetUp } from '../support/transports/memory.js';
+import { tcpSetUp } from '../support/transports/tcp.js';
+import { topics } from './chapters.js';
+
+topics('memory', memorySetUp());
+topics('TCP', tcpSetUp());
