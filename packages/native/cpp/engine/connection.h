@@ -97,6 +97,7 @@ class connection {
   bool doomed = false;        // in the engine's list of connections to end
   bool finish_wanted = false; // both sides have closed; end when the farewell is complete
   std::optional<failure> first_failure;
+  bool connecting_elsewhere = false;  // another thread uses the identifier
   bool peer_gone = false;     // the peer has ended its queue pair in order
   handle listener;            // of the accepting side
   uint8_t offered_responder = 0;  // read depths in the peer's request

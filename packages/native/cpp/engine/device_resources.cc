@@ -19,17 +19,19 @@ device_resources::device_resources(std::shared_ptr<device_context> context)
       domain_(std::make_shared<protection_domain>(context_)),
       channel_(std::make_shared<completion_channel>(context_)) {}
 
-device_resources::reservation::reservation(device_resources& device, size_t shard, uint32_t depth)
-    : device_(device), shard_(shard), depth_(depth) {
-  device_.shards_[shard_].used += depth_;
+device_resources::reservation::reservation(std::shared_ptr<device_resources> device, size_t shard, uint32_t depth)
+    : device_(std::move(device)), shard_(shard), depth_(depth) {
+  device_->shards_[shard_].used += depth_;
 }
 
-device_resources::reservation::~reservation() { device_.shards_[shard_].used -= depth_; }
+device_resources::reservation::~reservation() { device_->shards_[shard_].used -= depth_; }
 
 std::unique_ptr<device_resources::reservation> device_resources::reserve(uint32_t depth) {
   for (size_t i = 0; i < shards_.size(); ++i) {
     const auto entries = static_cast<uint32_t>(shards_[i].queue->entries());
-    if (entries - std::min(entries, shards_[i].used) >= depth) return std::make_unique<reservation>(*this, i, depth);
+    if (entries - std::min(entries, shards_[i].used) >= depth) {
+      return std::make_unique<reservation>(shared_from_this(), i, depth);
+    }
   }
   const auto device_limit = static_cast<uint32_t>(std::max(1, attributes_.max_cqe));
   if (depth > device_limit) {
@@ -41,7 +43,7 @@ std::unique_ptr<device_resources::reservation> device_resources::reserve(uint32_
   const uint32_t entries = std::min(std::max(wish, depth), device_limit);
   shards_.push_back({std::make_shared<completion_queue>(channel_, static_cast<int>(entries)), 0});
   shards_.back().queue->arm();
-  return std::make_unique<reservation>(*this, shards_.size() - 1, depth);
+  return std::make_unique<reservation>(shared_from_this(), shards_.size() - 1, depth);
 }
 
 size_t device_resources::poll(ibv_wc* completions, size_t limit) {

@@ -9,7 +9,7 @@
 
 namespace verbmq {
 
-class device_resources {
+class device_resources : public std::enable_shared_from_this<device_resources> {
  public:
   explicit device_resources(std::shared_ptr<device_context> context);
 
@@ -22,14 +22,14 @@ class device_resources {
   /// lost, so the sum of the depths on it never exceeds its size; another queue is created when none has room.
   class reservation {
    public:
-    reservation(device_resources& device, size_t shard, uint32_t depth);
+    reservation(std::shared_ptr<device_resources> device, size_t shard, uint32_t depth);
     ~reservation();
     reservation(const reservation&) = delete;
     reservation& operator=(const reservation&) = delete;
-    const std::shared_ptr<completion_queue>& queue() const { return device_.shards_[shard_].queue; }
+    const std::shared_ptr<completion_queue>& queue() const { return device_->shards_[shard_].queue; }
 
    private:
-    device_resources& device_;
+    std::shared_ptr<device_resources> device_;
     size_t shard_;
     uint32_t depth_;
   };

@@ -20,7 +20,7 @@ engine::engine(std::shared_ptr<const verbs_library> library, engine_host& host)
 
 engine::~engine() {
   for (entry& each : entries_) {
-    if (each.peer && each.peer->has_queue_pair()) each.peer->id().disconnect();
+    if (each.peer && each.peer->has_queue_pair() && !each.peer->connecting_elsewhere) each.peer->id().disconnect();
   }
   // Queue pairs and ids go before the devices and the channel they stand on.
   entries_.clear();
@@ -105,7 +105,7 @@ handle engine::connect(const socket_address& remote, const std::optional<socket_
     auto id = std::make_unique<cm_id>(channel_, context_of(name));
     if (local) id->bind(local->get());
     id->resolve_address(remote.get(), timeout_ms);
-    auto made = std::make_unique<connection>(name, std::move(id), connection_phase::resolving_address);
+    auto made = std::make_shared<connection>(name, std::move(id), connection_phase::resolving_address);
     made->resolve_timeout_ms = timeout_ms;
     made->set_memory(sizes, std::move(memory));
     entries_[name.index()].peer = std::move(made);
@@ -272,7 +272,8 @@ void engine::reap() {
     const bool failed = of->first_failure.has_value() && !orderly;
     if (failed) failures_[each.value()] = std::move(*of->first_failure);
     if (of->has_queue_pair()) {
-      of->id().disconnect();
+      // Where another thread is still connecting, the identifier lives until that comes back.
+      if (!of->connecting_elsewhere) of->id().disconnect();
       --queue_pairs_;
     }
     free_entry(each);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,6 +26,8 @@ class engine_host {
   virtual ~engine_host() = default;
   /// `fd` becomes readable when an armed completion queue of a device that is used for the first time has work.
   virtual void device_opened(int fd) = 0;
+  /// Runs `work` on another thread, then `done` on this one, also when the engine is gone by then.
+  virtual void run_elsewhere(std::function<void()> work, std::function<void()> done) = 0;
 };
 
 /// What JavaScript is told of a connection that is up.
@@ -92,7 +95,7 @@ class engine {
 
   struct entry {
     uint32_t generation = 1;
-    std::unique_ptr<connection> peer;
+    std::shared_ptr<connection> peer;
     std::unique_ptr<cm_id> listening;
   };
 
@@ -117,6 +120,7 @@ class engine {
   void handle_established(connection& of, const cm_event& event);
   void handle_disconnected(connection& of);
   void connect_now(connection& of);
+  void connect_elsewhere(connection& of);
   void handle_completion(const ibv_wc& completion);
   void handle_receive(connection& of, uint32_t slot, uint32_t bytes);
   void handle_failed_completion(connection& of, const ibv_wc& completion);
@@ -125,7 +129,7 @@ class engine {
   engine_host& host_;
   std::shared_ptr<const verbs_library> library_;
   std::shared_ptr<event_channel> channel_;
-  std::map<ibv_context*, std::unique_ptr<device_resources>> devices_;
+  std::map<ibv_context*, std::shared_ptr<device_resources>> devices_;
   std::vector<entry> entries_;
   std::vector<uint32_t> free_entries_;
   std::vector<handle> dirty_;
@@ -137,6 +141,8 @@ class engine {
   size_t live_ = 0;
   size_t queue_pairs_ = 0;
   bool stalled_ = false;
+  /// Dies with the engine: work that comes back from another thread looks whether it is still wanted.
+  std::shared_ptr<engine*> self_ = std::make_shared<engine*>(this);
 };
 
 }  // namespace verbmq

@@ -56,7 +56,7 @@ device_resources& engine::device_of(const cm_id& id) {
   auto& device = devices_[id.verbs()];
   if (!device) {
     try {
-      device = std::make_unique<device_resources>(std::make_shared<device_context>(library_, id.verbs()));
+      device = std::make_shared<device_resources>(std::make_shared<device_context>(library_, id.verbs()));
     } catch (...) {
       devices_.erase(id.verbs());
       throw;
@@ -140,9 +140,42 @@ void engine::handle_cm_event(const cm_event& event) {
 void engine::connect_now(connection& of) {
   create_queue_pair(of);
   of.enter(connection_phase::connecting);
+  // Drivers of iWARP may open their TCP connection within this call, and wait for it.
+  if (of.device()->context().is_iwarp()) return connect_elsewhere(of);
   uint8_t own[hello::bytes];
   of.own_hello().write(own);
   of.id().connect(parameters_for(*of.device(), own, sizeof own, wished_read_depth, wished_read_depth));
+}
+
+void engine::connect_elsewhere(connection& of) {
+  struct job {
+    std::shared_ptr<connection> of;
+    uint8_t own[hello::bytes];
+    rdma_conn_param parameters;
+    std::optional<failure> why;
+  };
+  const auto shared = std::make_shared<job>();
+  shared->of = entries_[of.self().index()].peer;
+  of.own_hello().write(shared->own);
+  shared->parameters =
+      parameters_for(*of.device(), shared->own, sizeof shared->own, wished_read_depth, wished_read_depth);
+  of.connecting_elsewhere = true;
+  host_.run_elsewhere(
+      [shared] {
+        try {
+          shared->of->id().connect(shared->parameters);
+        } catch (const verbs_error& error) {
+          shared->why = failure{"connect-failed", error.what()};
+        }
+      },
+      [shared, wanted = std::weak_ptr<engine*>(self_)] {
+        shared->of->connecting_elsewhere = false;
+        const auto still = wanted.lock();
+        if (still && shared->why && (*still)->find(shared->of->self()) == shared->of.get()) {
+          (*still)->doom(*shared->of, std::move(shared->why));
+        }
+        shared->of.reset();
+      });
 }
 
 void engine::handle_established(connection& of, const cm_event& event) {
@@ -167,7 +200,7 @@ void engine::handle_connect_request(const cm_event& event) {
   const handle listener =
       handle::from_value(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(event.listen_id->context)));
   const handle name = reserve_entry();
-  auto made = std::make_unique<connection>(name, std::make_unique<cm_id>(channel_, event.id, context_of(name)),
+  auto made = std::make_shared<connection>(name, std::make_unique<cm_id>(channel_, event.id, context_of(name)),
                                            connection_phase::requested);
   reject_reason reason{};
   const auto peer = hello::read(event.private_data.data(), event.private_data.size(), reason);

@@ -53,6 +53,28 @@ void loop_driver::device_opened(int fd) {
   }));
 }
 
+void loop_driver::run_elsewhere(std::function<void()> work, std::function<void()> done) {
+  struct job {
+    uv_work_t request;
+    loop_driver* driver;
+    std::function<void()> work;
+    std::function<void()> done;
+  };
+  auto* queued = new job{{}, this, std::move(work), std::move(done)};
+  queued->request.data = queued;
+  ++jobs_elsewhere_;
+  uv_queue_work(
+      loop_, &queued->request, [](uv_work_t* request) { static_cast<job*>(request->data)->work(); },
+      [](uv_work_t* request, int) {
+        const std::unique_ptr<job> finished(static_cast<job*>(request->data));
+        loop_driver& self = *finished->driver;
+        finished->done();
+        --self.jobs_elsewhere_;
+        if (self.stopped_) self.close_if_idle();
+        else if (self.deliver_() && !self.stopped_) self.submitted();
+      });
+}
+
 void loop_driver::update_reference() {
   const bool wanted = engine_ != nullptr && engine_->active();
   if (wanted == referenced_) return;
@@ -171,7 +193,12 @@ void loop_driver::close(std::function<void()> closed) {
 }
 
 void loop_driver::handle_closed() {
-  if (--open_handles_ == 0) closed_();
+  --open_handles_;
+  close_if_idle();
+}
+
+void loop_driver::close_if_idle() {
+  if (open_handles_ == 0 && jobs_elsewhere_ == 0) closed_();
 }
 
 }  // namespace verbmq

@@ -33,6 +33,7 @@ class loop_driver final : public engine_host {
 
   // engine_host
   void device_opened(int fd) override;
+  void run_elsewhere(std::function<void()> work, std::function<void()> done) override;
 
  private:
   enum class progress { idle, more, stopped };
@@ -55,6 +56,7 @@ class loop_driver final : public engine_host {
   void sleep();
   void keep_turning();
   void handle_closed();
+  void close_if_idle();
 
   uv_loop_t* loop_;
   polling_policy policy_;
@@ -70,6 +72,7 @@ class loop_driver final : public engine_host {
   uint64_t last_activity_ns_ = 0;
   uint64_t armed_at_ns_ = 0;
   size_t open_handles_ = 0;
+  size_t jobs_elsewhere_ = 0;
   std::function<void()> closed_;
 };
 
