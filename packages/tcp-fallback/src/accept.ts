@@ -20,7 +20,10 @@ export async function openListener(
   // Below TLS a half-open socket would keep a peer that left within the TLS handshake until that times out.
   const allowHalfOpen = tlsOptions === undefined;
   const create = (): Server => net.createServer({ allowHalfOpen, noDelay: true }, (socket) => accept(socket));
-  const endpoints = await openEndpoints(link.address, create);
+  const endpoints = await openEndpoints(link.address, create).catch((error: unknown) => {
+    for (const socket of early) socket.destroy();
+    throw error;
+  });
   const listener = new TcpListener(endpoints, link, limits, opened);
   accept =
     tlsOptions === undefined

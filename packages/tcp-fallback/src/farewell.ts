@@ -23,3 +23,11 @@ export function farewell(socket: Socket, words: Uint8Array): void {
   socket.end(words);
   if (socket.readableEnded) socket.once('finish', end);
 }
+
+/** Resolves when a socket that was told farewell, or destroyed, is gone. */
+export function gone(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    if (socket.closed) resolve();
+    else socket.once('close', () => resolve());
+  });
+}

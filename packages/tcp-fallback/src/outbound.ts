@@ -158,6 +158,11 @@ export class Outbound {
     }
   }
 
+  /** Everything has left that is to leave; nothing is written any more. */
+  end(): void {
+    this.#ended = true;
+  }
+
   /** The connection is dead. Who waits for a buffer is told. */
   fail(error: VerbmqError): void {
     this.#ended = true;

@@ -152,6 +152,7 @@ export class TcpConnection extends Connection {
   #endSocket(): void {
     this.#socketEnded = true;
     this.#release();
+    this.#outbound.end();
     const socket = this.#socket;
     const timer = setTimeout(() => socket.destroy(), END_TIMEOUT_MS);
     socket.once('close', () => clearTimeout(timer));
@@ -174,6 +175,7 @@ export class TcpConnection extends Connection {
   #socketClosed(): void {
     if (this.#tearingDown && this.#outbound.handedOver) this.#socketEnded = true;
     this.#release();
+    this.#outbound.end();
     if (this.#socketEnded || this.#killed) this._finished();
     else this.#lost('the socket was closed');
   }

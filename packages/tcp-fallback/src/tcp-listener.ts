@@ -1,7 +1,7 @@
 import type { Server, Socket } from 'node:net';
 import { formatAddress, Listener, VerbmqError } from '@verbmq/core';
 import { closeEndpoints, type Endpoints } from './endpoints.js';
-import { farewell } from './farewell.js';
+import { farewell, gone } from './farewell.js';
 import { type Handshake, shakeHands } from './handshake.js';
 import { encodeRefusal, RefusalCode } from './hello.js';
 import { connectionOf, type Link, ownHello } from './link.js';
@@ -26,8 +26,9 @@ export class TcpListener extends Listener {
   readonly #limits: TcpListenerLimits;
   readonly #opened: (connection: TcpConnection) => void;
   readonly #sockets = new Set<Socket>();
-  readonly #handshakes = new Set<Handshake>();
-  #refusals = 0;
+  readonly #handshakes = new Map<Handshake, Socket>();
+  /** Those that are being refused. */
+  readonly #refused = new Set<Socket>();
   #closing = false;
 
   constructor(
@@ -82,9 +83,12 @@ export class TcpListener extends Listener {
   protected override async _close(): Promise<void> {
     this.#closing = true;
     closeEndpoints(this.#servers);
-    for (const handshake of this.#handshakes)
+    const ending = [...this.#refused, ...this.#handshakes.values()];
+    for (const handshake of this.#handshakes.keys()) {
       handshake.cancel(RefusalCode.CLOSING, 'the listener is closing');
+    }
     this.#handshakes.clear();
+    await Promise.all(ending.map(gone));
   }
 
   #shakeHands(socket: Socket): void {
@@ -106,18 +110,18 @@ export class TcpListener extends Listener {
       this._accept(connection);
       if (result.rest.byteLength > 0) connection.receiveChunk(result.rest);
     });
-    this.#handshakes.add(handshake);
+    this.#handshakes.set(handshake, socket);
   }
 
   #refuse(socket: Socket, code: number, reason: string): void {
     this._acceptFailed(new VerbmqError('ERR_VERBMQ_OVERLOADED', `a connection was refused: ${reason}`));
     socket.on('error', () => {});
-    if (this.#refusals >= MAX_REFUSALS) {
+    if (this.#refused.size >= MAX_REFUSALS) {
       socket.destroy();
       return;
     }
-    this.#refusals++;
-    socket.once('close', () => this.#refusals--);
+    this.#refused.add(socket);
+    socket.once('close', () => this.#refused.delete(socket));
     farewell(socket, encodeRefusal(code, reason));
   }
 }
