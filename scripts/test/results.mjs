@@ -77,7 +77,7 @@ function parseLine(line) {
 }
 
 /** @param {string} text @param {number} [count] */
-export const lastLines = (text, count = 60) => text.trimEnd().split('\n').slice(-count).join('\n');
+export const lastLines = (text, count = 30) => text.trimEnd().split('\n').slice(-count).join('\n');
 
 /** @param {readonly Outcome[]} outcomes @returns {Totals} */
 export function count(outcomes) {
