@@ -144,7 +144,7 @@ export const parts = [
     name: project,
     title: `vitest project ${project} on Node ${process.versions.node}`,
     run: (/** @type {PartContext} */ context) =>
-      runVitest(context, { name: project, args: ['--project', project] }, 5 * minute),
+      runVitest(context, { name: project, args: ['--project', project] }, 10 * minute),
   })),
   ...otherNodes.map((version) => ({
     name: `node-${version}`,
@@ -152,7 +152,7 @@ export const parts = [
     run: async (/** @type {PartContext} */ context) => {
       const node = await nodeOfVersion(context, version);
       const args = ['unit', 'conformance', 'native'].flatMap((project) => ['--project', project]);
-      return runVitest(context, { name: `node-${version}`, node, args }, 8 * minute);
+      return runVitest(context, { name: `node-${version}`, node, args }, 15 * minute);
     },
   })),
   ...guestParts,
