@@ -3,7 +3,8 @@ import { defineConfig } from 'vitest/config';
 /** In the guest under software emulation everything takes some fifteen times as long. */
 const slowness = process.env.VERBMQ_GUEST === undefined ? 1 : 15;
 
-const times = { testTimeout: 20_000 * slowness, hookTimeout: 20_000 * slowness };
+/** Tests wait for events; these times only end what hangs, and leave room for a machine that does much else. */
+const times = { testTimeout: 40_000 * slowness, hookTimeout: 40_000 * slowness };
 const guestTests = '**/*.guest.test.ts';
 const left = ['**/node_modules/**', '**/dist/**'];
 
