@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
-/** In the guest under software emulation everything takes some fifteen times as long. */
-const slowness = process.env.VERBMQ_GUEST === undefined ? 1 : 15;
+/** In the guest under software emulation everything takes several times as long. */
+const slowness = process.env.VERBMQ_GUEST === undefined ? 1 : 6;
 
 /** Tests wait for events; these times only end what hangs, and leave room for a machine that does much else. */
 const times = { testTimeout: 40_000 * slowness, hookTimeout: 40_000 * slowness };
