@@ -54,7 +54,7 @@ export class Inbound implements FrameSink {
   }
 
   message(data: Uint8Array): void {
-    const length = data.byteLength;
+    const { length } = data;
     if (this.#mayBegin && length <= this.#maxMessageBytes) {
       const charge = this.#window.charge(length);
       this.#window.hold(charge);
@@ -86,7 +86,7 @@ export class Inbound implements FrameSink {
   frame(type: number, payload: Uint8Array): void {
     switch (type) {
       case FrameType.DATA:
-        this.#deliver(payload, payload.byteLength);
+        this.#deliver(payload, payload.length);
         return;
       case FrameType.DATA_BEGIN:
         this.#beginAssembly(viewOf(payload).getUint32(0, true));

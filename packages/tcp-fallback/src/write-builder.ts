@@ -77,7 +77,7 @@ export class WriteBuilder {
   frame(type: number, payload: Uint8Array): void {
     const { bytes, view } = this.#current();
     const at = this.#used;
-    const length = payload.byteLength;
+    const { length } = payload;
     view.setUint32(at, length, true);
     view.setUint32(at + 4, type, true);
     if (length > 0) bytes.set(payload, at + HEADER_BYTES);

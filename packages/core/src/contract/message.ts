@@ -86,7 +86,7 @@ export class Message {
     const owner = this.#owner;
     if (owner !== undefined) {
       this.#owner = undefined;
-      owner.releaseMessage(this.#token, data.byteLength);
+      owner.releaseMessage(this.#token, data.length);
     }
   }
 

@@ -111,6 +111,6 @@ export class Outbox {
 
   #count(data: Uint8Array): void {
     this.messagesSent++;
-    this.bytesSent += data.byteLength;
+    this.bytesSent += data.length;
   }
 }
