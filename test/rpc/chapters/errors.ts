@@ -2,7 +2,7 @@ import { VerbmqError } from '@verbmq/core';
 import { RemoteError } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
 import type { SetUp } from '../../support/set-up.js';
-import { errorOf, served, verbmqErrorOf } from '../support.js';
+import { collect, errorOf, served, verbmqErrorOf } from '../support.js';
 
 export function errors(setUp: SetUp): void {
   test('keep their code, message and details, and never their stack', async () => {
@@ -133,6 +133,40 @@ export function errors(setUp: SetUp): void {
       outcome: undefined,
     });
     expect(await api.count()).toBe(1);
+  });
+
+  test('an answer that fails when it is looked at fails its call alone', async () => {
+    const trap = (name: string | symbol, value?: unknown): object =>
+      Object.defineProperty({}, name, {
+        get() {
+          if (value !== undefined) return value;
+          throw new Error('a trap');
+        },
+      });
+    const broken = () => {
+      throw new Error('a trap');
+    };
+    const answers: Record<string, object> = {
+      thenable: trap('then'),
+      iterator: trap(Symbol.asyncIterator),
+      open: trap(Symbol.asyncIterator, broken),
+      next: trap(Symbol.asyncIterator, () => ({ next: () => null, return: broken })),
+    };
+    const { api, server } = await served(setUp, {
+      now: (name: string) => answers[name],
+      later: async (name: string) => answers[name],
+      many: (name: string) => answers[name] as AsyncIterable<unknown>,
+      one: () => 1,
+    });
+    for (const name of ['thenable', 'iterator']) await errorOf(api.now(name));
+    for (const name of ['thenable', 'iterator']) await errorOf(api.later(name));
+    for (const name of ['open', 'next']) {
+      expect((await errorOf(api.now(name))).message).toMatch(/stream/);
+      expect((await errorOf(api.later(name))).message).toMatch(/stream/);
+      await errorOf(collect(api.many.stream(name)));
+    }
+    expect(await api.one()).toBe(1);
+    expect(server.stats().running).toBe(0);
   });
 
   test('a thenable that answers twice, or answers and fails, has answered once', async () => {

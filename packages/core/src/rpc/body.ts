@@ -47,7 +47,11 @@ function allocate(length: number): Uint8Array {
 }
 
 export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    typeof (value as { [Symbol.asyncIterator]?: unknown })[Symbol.asyncIterator] === 'function'
+  );
 }
 
 export function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -9,14 +9,15 @@ const MAX_CREDIT = 2 ** 40;
 
 /** The sending end of a stream: takes an item only when the receiver has room for it. */
 export class OutboundStream {
-  readonly #iterator: AsyncIterator<unknown>;
+  readonly #source: AsyncIterable<unknown>;
+  #iterator: AsyncIterator<unknown> | undefined;
   readonly #send: SendItem;
   #credit = INITIAL_WINDOW;
   #stopped = false;
   #wake: (() => void) | undefined;
 
   constructor(source: AsyncIterable<unknown>, send: SendItem) {
-    this.#iterator = source[Symbol.asyncIterator]();
+    this.#source = source;
     this.#send = send;
   }
 
@@ -25,10 +26,12 @@ export class OutboundStream {
    * or what sending fails with.
    */
   async run(): Promise<boolean> {
+    const iterator = this.#source[Symbol.asyncIterator]();
+    this.#iterator = iterator;
     for (;;) {
       while (this.#credit <= 0 && !this.#stopped) await this.#roomAvailable();
       if (this.#stopped) return false;
-      const next = await this.#iterator.next();
+      const next = await iterator.next();
       if (this.#stopped) return false;
       if (next.done === true) return true;
       try {
@@ -49,7 +52,7 @@ export class OutboundStream {
     this.#wake?.();
   }
 
-  /** Sends nothing more, and lets the source clean up. */
+  /** Sends nothing more, and lets the source clean up, also one that was never read. */
   stop(): void {
     if (this.#stopped) return;
     this.#stopped = true;
@@ -60,6 +63,7 @@ export class OutboundStream {
   /** A source that is in the middle of something cleans up when that is over. Nobody waits for it, or for its errors. */
   async #cleanUp(): Promise<void> {
     try {
+      this.#iterator ??= this.#source[Symbol.asyncIterator]();
       await this.#iterator.return?.();
     } catch {
       // The call is over: there is nobody left to tell.

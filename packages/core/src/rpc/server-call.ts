@@ -120,23 +120,30 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
 
   run(body: unknown): void {
     if (this.#over) return;
-    let result: unknown;
     try {
-      result = invoke(this.#callee.server.settings, this.#method.handler, body, this);
+      const result = invoke(this.#callee.server.settings, this.#method.handler, body, this);
+      if (isThenable(result)) this.#await(result);
+      else this.#settle(result);
     } catch (error) {
       this.fail(error, true);
-      return;
     }
-    if (!isThenable(result)) {
-      this.#settle(result);
-      return;
-    }
+  }
+
+  #await(result: PromiseLike<unknown>): void {
     this.track();
     // A thenable of another make is wrapped, so that it settles once.
     Promise.resolve(result).then(
-      (value) => this.#settle(value),
+      (value) => this.#settleLater(value),
       (error) => this.fail(error, true),
     );
+  }
+
+  #settleLater(result: unknown): void {
+    try {
+      this.#settle(result);
+    } catch (error) {
+      this.fail(error, true);
+    }
   }
 
   #settle(result: unknown): void {
