@@ -50,8 +50,8 @@ export function parseBenchOptions(args: readonly string[]): BenchOptions {
   return {
     rounds: positive('--rounds', values.rounds, quick ? 2 : guest ? 3 : 9),
     seconds: positive('--seconds', values.seconds, quick ? 0.3 : guest ? 1.5 : 1),
-    // Until the code is compiled and the rates are steady; under software emulation that takes its time.
-    warmUpSeconds: guest ? 1 : quick ? 0.2 : 0.4,
+    // Until the code is compiled and the figures are steady; under software emulation that takes its time.
+    warmUpSeconds: guest ? 6 : quick ? 0.2 : 0.4,
     repeatDisturbed: !quick,
     scenarios: only.scenarios,
     placements: only.placements,

@@ -62,10 +62,13 @@ const MESSAGE_BYTES = 64;
 export const IN_FLIGHT = 64;
 
 export interface DemoTimes {
+  /** The most that the warm-up may take, in steps of an eighth of it. */
   readonly warmUpMs: number;
   readonly measuredMs: number;
 }
-const TIMES: DemoTimes = { warmUpMs: 500, measuredMs: 2000 };
+const TIMES: DemoTimes = { warmUpMs: 4000, measuredMs: 2000 };
+/** V8 has compiled by then what there is to compile. An emulated machine does not get so far in time, others at once. */
+const WARM_MESSAGES = 20_000;
 const STEPS_PER_ROW = 2;
 
 /** How many steps {@link runDemo} announces. */
@@ -93,9 +96,14 @@ async function measureRow(row: DemoRow, progress: Progress, times: DemoTimes): P
     progress.next(`${row.title}: round trips, one message at a time`);
     const pair = await EchoPair.start(row.contestant);
     try {
-      const sequential = await measure(pair, 1, times);
+      await warmUp(pair, times.warmUpMs);
+      const sequential = await pair.load({ bytes: MESSAGE_BYTES, inFlight: 1, durationMs: times.measuredMs });
       progress.next(`${row.title}: ${IN_FLIGHT} messages in flight`);
-      const pipelined = await measure(pair, IN_FLIGHT, times);
+      const pipelined = await pair.load({
+        bytes: MESSAGE_BYTES,
+        inFlight: IN_FLIGHT,
+        durationMs: times.measuredMs,
+      });
       if (sequential.roundTrip === undefined) throw new Error('the round trips were not timed');
       return {
         kind: 'measured',
@@ -111,9 +119,13 @@ async function measureRow(row: DemoRow, progress: Progress, times: DemoTimes): P
   }
 }
 
-async function measure(pair: EchoPair, inFlight: number, { warmUpMs, measuredMs }: DemoTimes) {
-  await pair.load({ bytes: MESSAGE_BYTES, inFlight, durationMs: warmUpMs });
-  return await pair.load({ bytes: MESSAGE_BYTES, inFlight, durationMs: measuredMs });
+async function warmUp(pair: EchoPair, limitMs: number): Promise<void> {
+  const durationMs = limitMs / 8;
+  let messages = 0;
+  for (let step = 1; step <= 7 && messages < WARM_MESSAGES; step++) {
+    messages += (await pair.load({ bytes: MESSAGE_BYTES, inFlight: IN_FLIGHT, durationMs })).messages;
+  }
+  await pair.load({ bytes: MESSAGE_BYTES, inFlight: 1, durationMs });
 }
 
 async function probe(transport: Transport): Promise<ProbeResult> {
