@@ -6,9 +6,10 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { thisDistribution } from '../../test/vm/distribution.mjs';
 import { GuestError } from '../../test/vm/guest-error.mjs';
 import { ensureImage } from '../../test/vm/image.mjs';
-import { buildPackages, ensurePackages, runPackages } from '../../test/vm/packages.mjs';
+import { ensurePackages, runPackages } from '../../test/vm/packages.mjs';
 import { root, tools } from '../lib/paths.mjs';
 import { runProcess } from '../lib/run-process.mjs';
 import { BootstrapError } from './bootstrap-error.mjs';
@@ -17,8 +18,8 @@ import { dependenciesInstalled, recordDependencies } from './dependency-stamp.mj
 /** What building the addon needs. The headers are in the packages of the guest, whose run needs them as well. */
 const addonPackages = ['g++', 'make', 'python3'];
 
-/** Everything that `--guest` installs where it is missing. */
-export const guestPackages = [...addonPackages, ...runPackages, ...buildPackages];
+/** @returns {string[]} everything that `--guest` installs where it is missing @throws {GuestError} on an unknown system */
+export const guestPackages = () => [...addonPackages, ...runPackages, ...thisDistribution().buildPackages];
 
 /** How long a step may be silent before it says that it is alive. */
 const aliveEveryMs = 10_000;
@@ -99,7 +100,7 @@ export async function buildAddon({ required }) {
 /** Installs the system packages that the guest needs, and makes its kernel. */
 export async function prepareGuest() {
   try {
-    ensurePackages(guestPackages, log);
+    ensurePackages(guestPackages(), log);
     ensureImage(log);
   } catch (error) {
     if (error instanceof GuestError) {

@@ -68,7 +68,7 @@ export function groupParts(all) {
 /** @returns {string | undefined} why the guest cannot be prepared here; undefined when it is, or when that can be tried */
 function guestObstacle() {
   try {
-    const missing = missingPackages(guestPackages);
+    const missing = missingPackages(guestPackages());
     return missing.length === 0 || process.getuid?.() === 0
       ? undefined
       : `these Debian packages are missing, and only root can install them: ${missing.join(' ')}`;

@@ -6,6 +6,7 @@
  */
 
 import { chooseAccelerator } from './accelerator.mjs';
+import { thisDistribution } from './distribution.mjs';
 import { GuestError } from './guest-error.mjs';
 import { ensureImage } from './image.mjs';
 import { parseOptions, UsageError, usage } from './options.mjs';
@@ -16,6 +17,7 @@ const log = (/** @type {string} */ text) => process.stderr.write(`guest: ${text}
 
 async function main() {
   const options = parseOptions(process.argv.slice(2));
+  thisDistribution(); // Says what is needed where the guest cannot be.
   ensurePackages(runPackages, log);
   const image = ensureImage(log);
   const accelerator = await chooseAccelerator(image, log);
