@@ -27,6 +27,7 @@ const OBJECT_KINDS = [
 export type Counter =
   | 'cq-overruns'
   | 'rnr-answers'
+  | 'rnr-wait-us'
   | 'retries'
   | 'flushed'
   | 'sends'

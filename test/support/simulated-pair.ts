@@ -13,9 +13,9 @@ export const { errno } = constants;
 /** Ends a test that would wait for ever within seconds. */
 export const SHORT: ConnectionOptions = {
   heartbeatIntervalMs: 100,
-  peerTimeoutMs: 1000,
-  closeTimeoutMs: 1000,
-  handshakeTimeoutMs: 1000,
+  peerTimeoutMs: 3000,
+  closeTimeoutMs: 3000,
+  handshakeTimeoutMs: 3000,
 };
 
 export function simulatedSetUp(device: SimulatedDevice, own: RdmaTransportOptions = {}): SetUp {

@@ -91,7 +91,9 @@ void receiver_not_ready(queue_pair* pair, send_work& work, queue_pair* peer) {
     fail(pair, work, IBV_WC_RNR_RETRY_EXC_ERR);
     return;
   }
-  wait(pair, rnr_wait_us(peer->attributes.min_rnr_timer));
+  const int64_t delay_us = rnr_wait_us(peer->attributes.min_rnr_timer);
+  the_world().counts["rnr-wait-us"] += delay_us;
+  wait(pair, delay_us);
 }
 
 void send_message(queue_pair* pair, send_work& work, queue_pair* peer) {
