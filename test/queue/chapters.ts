@@ -1,3 +1,4 @@
+// Longer than 300 lines: it is one list of what a queue does.
 import type { Connection } from '@verbmq/core';
 import { type Job, QueueBroker, type QueueBrokerOptions, queue } from '@verbmq/core/queue';
 import { client, type RpcServer, serve } from '@verbmq/core/rpc';

@@ -1,58 +1,38 @@
 import type { Connection } from '@verbmq/core';
-import { MsgpackCodec } from '@verbmq/core/codec';
 import { client, type RpcServer, rpcStats, serve } from '@verbmq/core/rpc';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { turns } from '../support/expectations.js';
 import { take } from '../support/messages.js';
 import { connectPair } from '../support/pair.js';
 import { memorySetUp } from '../support/transports/memory.js';
+import {
+  CALL,
+  CANCEL,
+  CREDIT,
+  CREDIT_TO_CALLER,
+  END,
+  ERROR,
+  GIB2,
+  ITEM,
+  ITEM_TO_CALLER,
+  METADATA,
+  METHODS,
+  MIB,
+  NAMED,
+  named,
+  PARTIAL,
+  PIECE,
+  PIECE_TO_CALLER,
+  RAW,
+  RESULT,
+  STREAM_IN,
+  STREAM_OUT,
+  service,
+  text,
+} from './frames.js';
 import { collect, errorOf, until, verbmqErrorOf } from './support.js';
 
 const setUp = memorySetUp();
-const CALL = 0x01;
-const CANCEL = 0x02;
-const ITEM = 0x03;
-const END = 0x04;
-const CREDIT = 0x05;
-const PIECE = 0x06;
-const RESULT = 0x81;
-const ERROR = 0x82;
-const ITEM_TO_CALLER = 0x83;
-const CREDIT_TO_CALLER = 0x85;
-const PIECE_TO_CALLER = 0x86;
-const METHODS = 0x87;
-
-const RAW = 0x01;
-const METADATA = 0x02;
-const PARTIAL = 0x04;
-const NAMED = 0x10;
-const STREAM_IN = 0x20;
-const STREAM_OUT = 0x40;
-
-const text = (value: string): number[] => [Buffer.byteLength(value), ...Buffer.from(value)];
-const named = (id: number, method: string, flags = 0, ...rest: number[]): number[] => [
-  CALL,
-  NAMED | flags,
-  id,
-  ...text(method),
-  ...rest,
-];
-/** 1 MiB and 2 GiB as they stand in a frame. */
-const MIB = [0x80, 0x80, 0x40];
-const GIB2 = [0x80, 0x80, 0x80, 0x80, 0x08];
-
-const service = {
-  echo: (body: unknown) => body,
-  hang: () => new Promise<void>(() => {}),
-  async *endless() {
-    for (;;) yield new Uint8Array(1000);
-  },
-  async ignore(_: AsyncIterable<unknown>) {
-    await new Promise(() => {});
-  },
-};
-
 interface Attacked {
   readonly raw: Connection;
   readonly far: Connection;
@@ -304,66 +284,4 @@ describe('a server that lies', () => {
     }
     expect((await failed).code).toBe('ERR_VERBMQ_PROTOCOL');
   });
-});
-
-describe('anything at all', () => {
-  // Minutes of it: VERBMQ_FUZZ_SECONDS=60
-  const seconds = Number(process.env.VERBMQ_FUZZ_SECONDS ?? 5);
-  const codec = new MsgpackCodec();
-  const small = fc.integer({ min: 0, max: 6 });
-  const head = fc.tuple(
-    fc.constantFrom(
-      CALL,
-      CANCEL,
-      ITEM,
-      END,
-      CREDIT,
-      PIECE,
-      RESULT,
-      ERROR,
-      ITEM_TO_CALLER,
-      METHODS,
-      0x20,
-      0xa0,
-    ),
-    fc.oneof(
-      fc.integer({ min: 0, max: 255 }),
-      fc.constantFrom(0, RAW, NAMED, NAMED | STREAM_IN, NAMED | PARTIAL),
-    ),
-    small,
-  );
-  const rest = fc.oneof(
-    fc.uint8Array({ maxLength: 40 }),
-    fc.constantFrom('echo', 'hang', 'endless', 'ignore').map((name) => Uint8Array.from(text(name))),
-    fc
-      .tuple(fc.constantFrom('echo', 'ignore'), fc.jsonValue())
-      .map(([name, value]) => Buffer.concat([Uint8Array.from(text(name)), codec.encode(value, 0)])),
-  );
-  const frame = fc.tuple(head, rest).map(([start, tail]) => Buffer.concat([Uint8Array.from(start), tail]));
-
-  test(
-    `${seconds} s of frames: each connection answers or ends, and leaves nothing behind`,
-    async () => {
-      await fc.assert(
-        fc.asyncProperty(
-          fc.array(fc.oneof(frame, fc.uint8Array({ maxLength: 20 })), { maxLength: 20 }),
-          async (frames) => {
-            const { client: raw, server: far } = await connectPair(setUp);
-            const server = serve(far, service);
-            const api = client<typeof service>(far);
-            const call = api.echo(1).catch(() => {});
-            raw.onMessage(() => {});
-            for (const bytes of frames) if (raw.state === 'open') raw.trySend(bytes);
-            await turns(6);
-            raw.abort('enough');
-            await Promise.all([raw.closed, far.closed, call]);
-            expect(server.stats()).toMatchObject({ running: 0, connections: 0 });
-            expect(rpcStats(far)).toMatchObject({ pendingCalls: 0, runningCalls: 0, backlogBytes: 0 });
-          },
-        ),
-        { numRuns: 1_000_000, interruptAfterTimeLimit: seconds * 1000, markInterruptAsFailure: false },
-      );
-    },
-    (seconds + 20) * 1000,
-  );
 });

@@ -1,0 +1,44 @@
+/** The frames of rpc as bytes, and a service to be attacked with them. See packages/core/src/rpc/protocol.ts. */
+
+export const CALL = 0x01;
+export const CANCEL = 0x02;
+export const ITEM = 0x03;
+export const END = 0x04;
+export const CREDIT = 0x05;
+export const PIECE = 0x06;
+export const RESULT = 0x81;
+export const ERROR = 0x82;
+export const ITEM_TO_CALLER = 0x83;
+export const CREDIT_TO_CALLER = 0x85;
+export const PIECE_TO_CALLER = 0x86;
+export const METHODS = 0x87;
+
+export const RAW = 0x01;
+export const METADATA = 0x02;
+export const PARTIAL = 0x04;
+export const NAMED = 0x10;
+export const STREAM_IN = 0x20;
+export const STREAM_OUT = 0x40;
+
+export const text = (value: string): number[] => [Buffer.byteLength(value), ...Buffer.from(value)];
+export const named = (id: number, method: string, flags = 0, ...rest: number[]): number[] => [
+  CALL,
+  NAMED | flags,
+  id,
+  ...text(method),
+  ...rest,
+];
+/** 1 MiB and 2 GiB as they stand in a frame. */
+export const MIB = [0x80, 0x80, 0x40];
+export const GIB2 = [0x80, 0x80, 0x80, 0x80, 0x08];
+
+export const service = {
+  echo: (body: unknown) => body,
+  hang: () => new Promise<void>(() => {}),
+  async *endless() {
+    for (;;) yield new Uint8Array(1000);
+  },
+  async ignore(_: AsyncIterable<unknown>) {
+    await new Promise(() => {});
+  },
+};
