@@ -39,7 +39,7 @@ export const sanitizerParts = [
   },
   {
     name: 'asan-rxe',
-    title: 'the addon under sanitizers, on Soft-RoCE: its own tests',
+    title: 'the addon under sanitizers, on Soft-RoCE: how processes and peers end',
     inGuest: true,
     patient: true,
     run: async (context) => {
@@ -47,7 +47,11 @@ export const sanitizerParts = [
       if (built.state === 'failed') {
         return [built];
       }
-      const run = { name: 'asan-rxe', args: ['--project', 'guest', 'test/native'], sanitizers: true };
+      const run = {
+        name: 'asan-rxe',
+        args: ['--project', 'guest', 'native/ends', 'native/peer-death'],
+        sanitizers: true,
+      };
       return [
         built,
         ...(await runVitestInGuest(context, {
