@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/duration_clock.h"
 #include "engine/engine.h"
 #include "engine/polling_policy.h"
 
@@ -60,6 +61,7 @@ class loop_driver final : public engine_host {
 
   uv_loop_t* loop_;
   polling_policy policy_;
+  duration_clock clock_{&uv_hrtime};
   std::function<bool()> deliver_;
   engine* engine_ = nullptr;
   std::unique_ptr<poll_handle> cm_poll_;
