@@ -179,11 +179,7 @@ void engine::connect_elsewhere(connection& of) {
 }
 
 void engine::handle_established(connection& of, const cm_event& event) {
-  if (of.phase() == connection_phase::accepting) {
-    // Up when the peer's first frame comes; see handle_receive().
-    of.id().set_min_rnr_timer(min_rnr_timer);
-    return;
-  }
+  // The accepting side is up when the peer's first frame comes; see handle_receive().
   if (of.phase() != connection_phase::connecting) return;
   reject_reason reason{};
   const auto peer = hello::read(event.private_data.data(), event.private_data.size(), reason);
@@ -229,6 +225,8 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
     uint8_t own[hello::bytes];
     of->own_hello().write(own);
     of->id().accept(parameters_for(*of->device(), own, sizeof own, of->offered_responder, of->offered_initiator));
+    // The peer's first frame may come before the event that says so.
+    of->id().set_min_rnr_timer(min_rnr_timer);
   } catch (...) {
     if (of->has_queue_pair()) --queue_pairs_;
     of->id().destroy_queue_pair();
