@@ -8,7 +8,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { BENCH_USAGE, parseBenchOptions, UsageError } from './options.js';
+import { BENCH_USAGE, parseBenchOptions, UsageError, wantsHelp } from './options.js';
 import type { BenchReport } from './report/results.js';
 import { disturbanceBetween, readMachineTimes } from './run/machine-load.js';
 
@@ -38,8 +38,11 @@ async function runInGuest(args: readonly string[], out: string): Promise<number>
   return status ?? 1;
 }
 
-const args = process.argv.slice(2);
-try {
+async function main(args: readonly string[]): Promise<void> {
+  if (wantsHelp(args)) {
+    console.log(BENCH_USAGE);
+    return;
+  }
   const { json, profile } = parseBenchOptions(args);
   const out = mkdtempSync(join(tmpdir(), 'verbmq-bench-'));
   try {
@@ -47,17 +50,20 @@ try {
     process.exitCode = await runInGuest(args, out);
     const { stolen } = disturbanceBetween(before, readMachineTimes(), undefined);
     const file = join(out, 'bench.json');
-    if (existsSync(file)) {
-      console.log(`CPU time stolen from this machine meanwhile: ${(stolen * 100).toFixed(1)}%`);
-      const report = JSON.parse(readFileSync(file, 'utf8')) as BenchReport;
-      // The guest cannot see what is stolen from the machine that it runs on.
-      const full = { ...report, environment: { ...report.environment, stolenFromMachine: stolen } };
-      if (json !== undefined) writeFileSync(json, `${JSON.stringify(full, undefined, 2)}\n`);
-      if (profile !== undefined) cpSync(join(out, 'profile'), profile, { recursive: true });
-    }
+    if (!existsSync(file)) return;
+    console.log(`CPU time stolen from this machine meanwhile: ${(stolen * 100).toFixed(1)}%`);
+    const report = JSON.parse(readFileSync(file, 'utf8')) as BenchReport;
+    // The guest cannot see what is stolen from the machine that it runs on.
+    const full = { ...report, environment: { ...report.environment, stolenFromMachine: stolen } };
+    if (json !== undefined) writeFileSync(json, `${JSON.stringify(full, undefined, 2)}\n`);
+    if (profile !== undefined) cpSync(join(out, 'profile'), profile, { recursive: true });
   } finally {
     rmSync(out, { recursive: true, force: true });
   }
+}
+
+try {
+  await main(process.argv.slice(2));
 } catch (error) {
   if (!(error instanceof UsageError)) throw error;
   console.error(`${error.message}\n\n${BENCH_USAGE}`);

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Unavailable, unavailableContestants } from './availability.js';
 import { describeEnvironment, type Environment } from './environment.js';
-import { BENCH_USAGE, type BenchOptions, parseBenchOptions, UsageError } from './options.js';
+import { BENCH_USAGE, type BenchOptions, parseBenchOptions, UsageError, wantsHelp } from './options.js';
 import { computeRatio, isAbsent, isPresent, RATIOS } from './ratios.js';
 import { Progress } from './report/progress.js';
 import { renderReport } from './report/render.js';
@@ -73,13 +73,21 @@ function outputPath({ guest }: BenchOptions, path: string | undefined): string |
   return join(process.env.VERBMQ_GUEST_OUT ?? '', path);
 }
 
-try {
-  const options = parseBenchOptions(process.argv.slice(2));
+async function main(args: readonly string[]): Promise<void> {
+  if (wantsHelp(args)) {
+    console.log(BENCH_USAGE);
+    return;
+  }
+  const options = parseBenchOptions(args);
   const report = await bench({ ...options, profile: outputPath(options, options.profile) });
   console.log(renderReport(report, styler(process.stdout)));
   const file = outputPath(options, options.json);
   if (file !== undefined) writeFileSync(file, `${JSON.stringify(report, undefined, 2)}\n`);
   if (report.failures.length > 0) process.exitCode = 1;
+}
+
+try {
+  await main(process.argv.slice(2));
 } catch (error) {
   if (!(error instanceof UsageError)) throw error;
   console.error(`${error.message}\n\n${BENCH_USAGE}`);

@@ -37,6 +37,11 @@ contestants: ${Object.keys(CONTESTANTS).join(', ')}`;
 /** A mistake in the command line. */
 export class UsageError extends Error {}
 
+/** Whether the command line asks for {@link BENCH_USAGE} and nothing else. */
+export function wantsHelp(args: readonly string[]): boolean {
+  return args.includes('--help') || args.includes('-h');
+}
+
 /** @throws UsageError */
 export function parseBenchOptions(args: readonly string[]): BenchOptions {
   let values: ReturnType<typeof parse>;
