@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { client, rpcStats, serve } from '@verbmq/core/rpc';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -34,10 +35,12 @@ function start(task: object): { child: ChildProcess; told: (event: string) => Pr
     child.kill('SIGKILL');
   });
   const told = async (event: string): Promise<Report> => {
-    await until(() => reports.some((report) => report.event === event) || child.exitCode !== null);
-    const report = reports.find((each) => each.event === event);
-    if (report === undefined) throw new Error(`the peer exited before it told of ${event}`);
-    return report;
+    for (;;) {
+      const report = reports.find((each) => each.event === event);
+      if (report !== undefined) return report;
+      await Promise.race([once(child, 'message'), once(child, 'exit')]);
+      if (child.exitCode !== null) throw new Error(`the peer exited before it told of ${event}`);
+    }
   };
   return { child, told };
 }

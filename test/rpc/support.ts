@@ -11,6 +11,8 @@ import {
 import { connectPair, type PairOptions } from '../support/pair.js';
 import type { SetUp } from '../support/set-up.js';
 
+export { until } from '../support/until.js';
+
 export interface Served<S extends Service> {
   readonly api: Client<S>;
   readonly server: RpcServer;
@@ -72,11 +74,6 @@ export async function collect<T>(source: AsyncIterable<T>): Promise<T[]> {
 
 export async function* from<T>(items: Iterable<T>): AsyncGenerator<T> {
   yield* items;
-}
-
-/** Resolves when `condition` holds, looking once a turn of the event loop. */
-export async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Resolves when `signal` has fired. */
