@@ -1,0 +1,1 @@
+export * from '@verbmq/core/rpc';
