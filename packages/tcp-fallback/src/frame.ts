@@ -39,7 +39,7 @@ export const FrameType = {
 } as const;
 
 /** The longest payload of a frame. A longer message travels in pieces, so that other frames can go between. */
-export const MAX_PAYLOAD_BYTES = 256 * 1024;
+export const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 /**
  * What each DATA and DATA_PIECE frame takes of the receive window beside its payload. It stands for the header and

@@ -118,8 +118,8 @@ describe('the end of a connection', () => {
   });
 
   it('in order says CLOSE behind everything, and answers that of the peer', async () => {
-    const { peer, connection } = await rawPair();
-    const long = connection.send(new Uint8Array(300_000));
+    const { peer, connection } = await rawPair({ highWaterMarkBytes: 4 * 1024 * 1024 });
+    const long = connection.send(new Uint8Array(1_200_000));
     connection.trySend(Buffer.from('last'));
     const closed = connection.close();
     const order: number[] = [];

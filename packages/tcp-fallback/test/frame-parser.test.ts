@@ -139,7 +139,7 @@ describe('the frame parser', () => {
     };
     const held = (each: FrameParser[]): number => each.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
 
-    // 1,000 claims of 256 KiB: the first ones get it from the 16 MiB that there are for all of them, the others 64 KiB.
+    // 1,000 claims of 1 MiB: the first ones get it from the 16 MiB that there are for all of them, the others 64 KiB.
     const parsers = Array.from({ length: 1000 }, claiming);
     expect(held(parsers)).toBeLessThanOrEqual(16 * 1024 * 1024 + 1000 * 64 * 1024);
     const late = parsers.at(-1) as FrameParser;

@@ -169,7 +169,7 @@ describe('one-sided operations', () => {
 
   it.each([
     ['a READ that brings data', FrameType.READ, 4, new Uint8Array(4), /surplus/],
-    ['a READ that is too long', FrameType.READ, 300 * KIB, new Uint8Array(0), /256|262144/],
+    ['a READ that is too long', FrameType.READ, MIB + 8, new Uint8Array(0), /1048576/],
     ['a WRITE that brings less than it says', FrameType.WRITE, 8, new Uint8Array(4), /announces 8 bytes/],
     ['an atomic of another length', FrameType.FETCH_ADD, 4, new Uint8Array(8), /malformed/],
     [
