@@ -1,4 +1,4 @@
-import type { Connection } from '@verbmq/core';
+import type { Connection, VerbmqError } from '@verbmq/core';
 import { expect } from 'vitest';
 import { testNeeding } from '../../support/conformance-test.js';
 import { type Outcome, settled } from '../../support/expectations.js';
@@ -25,8 +25,9 @@ export async function connectToPeer(
 }
 
 /** Everything pending came to its end, and whatever failed did so for one reason. */
-function expectOneReason(outcomes: Outcome[], code: string | undefined): void {
-  expect(LOST).toContain(code);
+function expectOneReason(outcomes: Outcome[], error: VerbmqError | undefined): void {
+  const code = error?.code;
+  expect(LOST, error?.message).toContain(code);
   for (const outcome of outcomes) expect(['ok', code]).toContain(outcome);
 }
 
@@ -62,7 +63,7 @@ export function crash(setUp: SetUp): void {
       outcomes.push(settled(rest));
       const { graceful, initiator, error } = await connection.closed;
       expect({ graceful, initiator }).toEqual({ graceful: false, initiator: 'remote' });
-      expectOneReason(await Promise.all(outcomes), error?.code);
+      expectOneReason(await Promise.all(outcomes), error);
       expect(await settled(rest)).toBe(error?.code);
     },
   );
@@ -80,7 +81,7 @@ export function crash(setUp: SetUp): void {
       for (let n = 0; n < 1000; n++) sends.push(settled(connection.send(numbered(n, 1000))));
       peer.kill('SIGKILL');
       const { error } = await connection.closed;
-      expectOneReason(await Promise.all(sends), error?.code);
+      expectOneReason(await Promise.all(sends), error);
       expect(await settled(receiving)).toBe(error?.code);
 
       const next = nextConnection(listener);
@@ -118,7 +119,7 @@ export function crash(setUp: SetUp): void {
       peer.kill('SIGKILL');
       const { graceful, error } = await closing;
       expect(graceful).toBe(false);
-      expectOneReason(await Promise.all(sends), error?.code);
+      expectOneReason(await Promise.all(sends), error);
     },
   );
 
