@@ -31,8 +31,12 @@ const layers = new Map([
   ['contract', 0],
   ['transport-kit', 1],
   ['codec', 1],
+  ['memory-transport', 2],
+  ['auto', 2],
+  // Queues and topics are services that are called.
+  ['rpc', 2],
 ]);
-const topLayer = 2;
+const topLayer = 3;
 
 const verbsHeader = /^(infiniband|rdma)\//;
 const nodeHeader = /^(napi\.h|napi-inl\.h|node(_api\w*|_buffer)?\.h|js_native_api\w*\.h)$/;
