@@ -10,6 +10,7 @@
         "cpp/verbs/cm_id.cc",
         "cpp/verbs/completion_queue.cc",
         "cpp/verbs/device_context.cc",
+        "cpp/verbs/mapping_guard.cc",
         "cpp/verbs/protection_domain.cc",
         "cpp/verbs/verbs_error.cc",
         "cpp/verbs/verbs_library.cc",

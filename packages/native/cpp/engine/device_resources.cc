@@ -15,6 +15,7 @@ constexpr uint32_t largest_queue_entries = 65536;
 
 device_resources::device_resources(std::shared_ptr<device_context> context)
     : context_(std::move(context)),
+      guard_(mapping_guard::of(context_)),
       attributes_(context_->attributes()),
       domain_(std::make_shared<protection_domain>(context_)),
       channel_(std::make_shared<completion_channel>(context_)) {}

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "verbs/completion_queue.h"
+#include "verbs/mapping_guard.h"
 #include "verbs/protection_domain.h"
 
 namespace verbmq {
@@ -49,6 +50,8 @@ class device_resources : public std::enable_shared_from_this<device_resources> {
   };
 
   std::shared_ptr<device_context> context_;
+  // Made before and destroyed after everything that is mapped.
+  std::shared_ptr<mapping_guard> guard_;
   ibv_device_attr attributes_;
   std::shared_ptr<protection_domain> domain_;
   std::shared_ptr<completion_channel> channel_;

@@ -80,6 +80,9 @@ void engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
 }
 
 void engine::handle_failed_completion(connection& of, const ibv_wc& completion) {
+  // What is flushed while a connection is being set up only says that the attempt has failed. Why, the connection
+  // manager tells, which may be later; its deadlines are those of the attempt.
+  if (completion.status == IBV_WC_WR_FLUSH_ERR && of.phase() != connection_phase::open) return;
   // Of a failed completion only the work id, the status and the vendor's code are valid.
   std::string message;
   std::string reason = "lost";
@@ -96,6 +99,14 @@ void engine::handle_failed_completion(connection& of, const ibv_wc& completion) 
       reason = "remote-access";
       message = "the peer's device refused an access to its memory";
       break;
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_GENERAL_ERR:
+      // So iWARP devices report a send whose TCP connection broke under it.
+      if (of.device()->context().is_iwarp()) {
+        message = "the connection was lost: the peer's process ended, or its network did";
+        break;
+      }
+      [[fallthrough]];
     default:
       reason = "device";
       message = "the queue pair failed";
