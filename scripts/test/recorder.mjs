@@ -46,8 +46,9 @@ export default class Recorder {
    * @param {string} reason
    */
   onTestRunEnd(_modules, errors, reason) {
-    for (const error of errors) {
-      this.#failure('an error outside of the tests', [error]);
+    // The same error may come hundreds of times from one loop.
+    for (const details of new Set(errors.map((error) => describe([error])))) {
+      this.#write({ type: 'test', name: 'an error outside of the tests', state: 'failed', details });
     }
     this.#write({ type: 'end', reason });
   }
