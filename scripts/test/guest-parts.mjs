@@ -32,7 +32,7 @@ export const guestParts = [
   }),
   guestPart('siw', 'RDMA on Soft-iWARP', {
     driver: 'siw',
-    args: ['--project', 'guest'],
+    args: ['--project', 'guest', 'conformance/rdma', 'native/ends', 'native/peer-death'],
     timeLimitMs: 12 * minute,
   }),
   guestPart('no-device', 'the addon on a kernel without RDMA', {

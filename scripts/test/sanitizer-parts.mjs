@@ -39,7 +39,7 @@ export const sanitizerParts = [
   },
   {
     name: 'asan-rxe',
-    title: 'the addon under sanitizers, on Soft-RoCE: how processes and peers end',
+    title: 'the addon under sanitizers, on Soft-RoCE: a peer that dies in mid traffic',
     inGuest: true,
     patient: true,
     run: async (context) => {

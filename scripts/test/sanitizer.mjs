@@ -2,8 +2,8 @@
  * The addon under AddressSanitizer and UndefinedBehaviorSanitizer: the environment of such a run, and its verdict.
  *
  * Node itself is not instrumented. So the sanitizers' libraries are loaded before it, and of the leaks that are found
- * at the end of a process only those count whose stack goes through the addon: V8 and Node leave a good deal to the
- * system on purpose.
+ * at the end of a process only those count that the addon allocated, by itself or through a library: V8 and Node leave a
+ * good deal to the system on purpose, also while the addon calls them.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -63,6 +63,16 @@ export function faultsOf(text) {
   const blocks = leaks === -1 ? [] : text.slice(leaks).split(/\n\s*\n/);
   return [
     ...(before.replace(/[=\s]/g, '') === '' ? [] : [before]),
-    ...blocks.filter((block) => /leak of \d+ byte/.test(block) && addonFrame.test(block)),
+    ...blocks.filter((block) => /leak of \d+ byte/.test(block) && allocatedByUs(block)),
   ];
+}
+
+/** A frame in Node's program. */
+const nodeFrame = /\((\S*\/)?node\+0x[0-9a-f]+\)/;
+
+/** Whether our code comes before Node's in the stack of an allocation. @param {string} leak */
+function allocatedByUs(leak) {
+  const frames = leak.split('\n').filter((line) => /^\s*#\d+ /.test(line));
+  const first = frames.find((frame) => addonFrame.test(frame) || nodeFrame.test(frame));
+  return first !== undefined && addonFrame.test(first);
 }
