@@ -32,7 +32,7 @@ export const sanitizerParts = [
       if (built.state === 'failed') {
         return [built];
       }
-      const where = ['rdma-simulated', 'packages/native', 'test/native', 'test/simulated-verbs'];
+      const where = ['rdma-simulated-rxe', 'packages/native', 'test/native'];
       const args = ['--project', 'native', '--project', 'conformance', ...where];
       return [built, ...(await runVitest(context, { name: 'asan', args, sanitizers: true }, 10 * minute))];
     },
@@ -49,7 +49,7 @@ export const sanitizerParts = [
       }
       const run = {
         name: 'asan-rxe',
-        args: ['--project', 'guest', 'native/ends', 'native/peer-death'],
+        args: ['--project', 'guest', 'native/peer-death'],
         sanitizers: true,
       };
       return [
