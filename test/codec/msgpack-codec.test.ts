@@ -36,8 +36,10 @@ describe('what is encoded arrives', () => {
   });
 
   test('any JSON value, at any place of a larger buffer', () => {
+    // msgpackr gives the key __proto__ another name, so that it can set no prototype; that has a test of its own.
+    const jsonValue = fc.jsonValue().filter((value) => !JSON.stringify(value).includes('__proto__'));
     fc.assert(
-      fc.property(fc.jsonValue(), fc.integer({ min: 0, max: 255 }), (value, reserve) => {
+      fc.property(jsonValue, fc.integer({ min: 0, max: 255 }), (value, reserve) => {
         const bytes = codec.encode(value, reserve);
         // msgpackr writes -0 as 0
         expect(codec.decode(bytes, reserve, bytes.byteLength)).toEqual(JSON.parse(JSON.stringify(value)));
