@@ -1,5 +1,5 @@
 import type { VerbmqError } from '@verbmq/core';
-import { Fifo } from './fifo.js';
+import { Fifo } from '@verbmq/core/transport-kit';
 import { FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES } from './frame.js';
 import type { SendCredit } from './send-credit.js';
 import type { Waiter, WriteBuilder } from './write-builder.js';

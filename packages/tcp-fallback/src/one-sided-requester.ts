@@ -1,6 +1,6 @@
 import type { VerbmqError } from '@verbmq/core';
 import type { DescriptorFields } from '@verbmq/core/transport-kit';
-import { Fifo } from './fifo.js';
+import { Fifo } from '@verbmq/core/transport-kit';
 import { FrameType } from './frame.js';
 import { oneSidedCharge, pieceBytes, requestHead, viewOf } from './one-sided-frames.js';
 import type { Outbound } from './outbound.js';

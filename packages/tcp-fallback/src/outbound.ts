@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { VerbmqError } from '@verbmq/core';
-import { Fifo } from './fifo.js';
+import { Fifo } from '@verbmq/core/transport-kit';
 import { FrameType } from './frame.js';
 import { COPY_LIMIT_BYTES, firstPayloadBytes, MessageLane } from './message-lane.js';
 import { SendCredit } from './send-credit.js';

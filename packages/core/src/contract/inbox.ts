@@ -1,4 +1,5 @@
 import { VerbmqError } from './errors.js';
+import { Fifo } from './fifo.js';
 import type { Message } from './message.js';
 
 /** Called for each message. The lease ends when it returns; `message.retain()` keeps it. */
@@ -14,8 +15,7 @@ interface Waiter {
  * What waits here occupies the transport's receive credits, so the peer's credits bound it.
  */
 export class Inbox {
-  #queue: Message[] = [];
-  #head = 0;
+  readonly #queue = new Fifo<Message>();
   #handler: MessageHandler | undefined;
   #iterator: InboxIterator | undefined;
   #paused = false;
@@ -26,7 +26,7 @@ export class Inbox {
   #discardUnread = false;
 
   get length(): number {
-    return this.#queue.length - this.#head;
+    return this.#queue.length;
   }
 
   get paused(): boolean {
@@ -45,18 +45,7 @@ export class Inbox {
   }
 
   shift(): Message | undefined {
-    const message = this.#queue[this.#head];
-    if (message === undefined) return undefined;
-    this.#queue[this.#head] = undefined as unknown as Message;
-    this.#head++;
-    if (this.#head === this.#queue.length) {
-      this.#queue = [];
-      this.#head = 0;
-    } else if (this.#head > 1024 && this.#head * 2 > this.#queue.length) {
-      this.#queue = this.#queue.slice(this.#head);
-      this.#head = 0;
-    }
-    return message;
+    return this.#queue.shift();
   }
 
   /** `undefined` while messages may still come; `null` after the orderly end; the error after any other. */

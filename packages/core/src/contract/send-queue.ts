@@ -1,4 +1,5 @@
 import { VerbmqError } from './errors.js';
+import { Fifo } from './fifo.js';
 import type { OutgoingLease } from './outgoing-lease.js';
 
 /** A send that waits for room in the transport. */
@@ -14,8 +15,7 @@ const OVERHEAD_BYTES = 64;
 
 /** The sends that found no room, first come first served, bounded in bytes. */
 export class SendQueue {
-  #entries: WaitingSend[] = [];
-  #head = 0;
+  readonly #entries = new Fifo<WaitingSend>();
   #bytes = 0;
   readonly #maxBytes: number;
 
@@ -24,7 +24,7 @@ export class SendQueue {
   }
 
   get length(): number {
-    return this.#entries.length - this.#head;
+    return this.#entries.length;
   }
 
   /** Payload bytes that wait. */
@@ -48,31 +48,17 @@ export class SendQueue {
   }
 
   peek(): WaitingSend | undefined {
-    return this.#entries[this.#head];
+    return this.#entries.peek();
   }
 
   shift(): void {
-    const entry = this.#entries[this.#head];
-    if (entry === undefined) return;
-    this.#entries[this.#head] = undefined as unknown as WaitingSend;
-    this.#head++;
-    this.#bytes -= entry.data.byteLength;
-    if (this.#head === this.#entries.length) {
-      this.#entries = [];
-      this.#head = 0;
-    } else if (this.#head > 1024 && this.#head * 2 > this.#entries.length) {
-      this.#entries = this.#entries.slice(this.#head);
-      this.#head = 0;
-    }
+    this.#bytes -= this.#entries.shift()?.data.byteLength ?? 0;
   }
 
   /** Empties the queue; every promise is rejected with `error`. */
   fail(error: VerbmqError): void {
-    const entries = this.#entries.slice(this.#head);
-    this.#entries = [];
-    this.#head = 0;
     this.#bytes = 0;
-    for (const entry of entries) {
+    for (const entry of this.#entries.takeAll()) {
       entry.lease?.owner.freeOutgoing(entry.lease);
       entry.reject(error);
     }

@@ -1,4 +1,5 @@
 import { VerbmqError } from '../contract/errors.js';
+import { Fifo } from '../contract/fifo.js';
 
 /** What becomes of events for a subscriber that does not read as fast as they come. */
 export type WhenSlow = 'drop-oldest' | 'drop-newest' | 'disconnect';
@@ -14,8 +15,7 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
   readonly #maxQueued: number;
   readonly #whenSlow: WhenSlow;
   readonly #onLeave: () => void;
-  #queue: Uint8Array[] = [];
-  #head = 0;
+  readonly #queue = new Fifo<Uint8Array>();
   #dropped = 0;
   #told = false;
   #waiter:
@@ -38,13 +38,13 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
       waiter.resolve({ done: false, value: event });
       return true;
     }
-    if (this.#queue.length - this.#head < this.#maxQueued) {
+    if (this.#queue.length < this.#maxQueued) {
       this.#queue.push(event);
       return true;
     }
     this.#dropped++;
     if (this.#whenSlow === 'drop-oldest') {
-      this.#shift();
+      this.#queue.shift();
       this.#queue.push(event);
     } else if (this.#whenSlow === 'disconnect') {
       this.#finish(
@@ -78,7 +78,7 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
       this.#dropped = 0;
       return { done: false, value };
     }
-    const event = this.#shift();
+    const event = this.#queue.shift();
     if (event !== undefined) return { done: false, value: event };
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
@@ -93,25 +93,10 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
   #finish(end: VerbmqError | 'left'): void {
     if (this.#end !== undefined) return;
     this.#end = end;
-    this.#queue = [];
-    this.#head = 0;
+    this.#queue.takeAll();
     if (end === 'left') this.#waiter?.resolve({ done: true, value: undefined });
     else this.#waiter?.reject(end);
     this.#waiter = undefined;
     this.#onLeave();
-  }
-
-  #shift(): Uint8Array | undefined {
-    const event = this.#queue[this.#head];
-    if (event === undefined) return undefined;
-    this.#queue[this.#head++] = undefined as unknown as Uint8Array;
-    if (this.#head === this.#queue.length) {
-      this.#queue = [];
-      this.#head = 0;
-    } else if (this.#head > 1024 && this.#head * 2 > this.#queue.length) {
-      this.#queue = this.#queue.slice(this.#head);
-      this.#head = 0;
-    }
-    return event;
   }
 }

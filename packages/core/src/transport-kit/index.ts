@@ -4,6 +4,7 @@
  */
 export type { ConnectionInit } from '../contract/connection.js';
 export type { ExposedByTransport } from '../contract/connection-hooks.js';
+export { Fifo } from '../contract/fifo.js';
 export type { ListenerInit } from '../contract/listener.js';
 export {
   type DescriptorFields,
