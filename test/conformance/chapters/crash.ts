@@ -75,14 +75,14 @@ export function crash(setUp: SetUp): void {
       const accepted = nextConnection(listener);
       const peer = new PeerProcess(setUp, { role: 'connect', url: listener.url, reads: true, floods: 1000 });
       const connection = abortAfterTest(await accepted);
-      const receiving = takeAll(connection);
+      const receiving = settled(takeAll(connection));
       const sends: Promise<Outcome>[] = [];
       await peer.reported('connected');
       for (let n = 0; n < 1000; n++) sends.push(settled(connection.send(numbered(n, 1000))));
       peer.kill('SIGKILL');
       const { error } = await connection.closed;
       expectOneReason(await Promise.all(sends), error);
-      expect(await settled(receiving)).toBe(error?.code);
+      expect(await receiving).toBe(error?.code);
 
       const next = nextConnection(listener);
       const client = abortAfterTest(await transportForTest(setUp).connect(listener.url));
