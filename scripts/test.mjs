@@ -81,6 +81,7 @@ async function main() {
   }
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
     process.once(signal, () => {
+      console.error(`the tests were ended by ${signal}`);
       endAllProcesses();
       process.exit(1);
     });
