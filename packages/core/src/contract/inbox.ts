@@ -29,10 +29,6 @@ export class Inbox {
     return this.#queue.length;
   }
 
-  get paused(): boolean {
-    return this.#paused;
-  }
-
   push(message: Message): void {
     if (this.#handler !== undefined && !this.#paused && this.length === 0) {
       this.#call(this.#handler, message);
