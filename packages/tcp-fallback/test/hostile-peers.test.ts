@@ -1,3 +1,4 @@
+// Longer than 300 lines: it is one list of what a hostile peer may send.
 import { connect, createServer } from 'node:net';
 import { type Listener, VerbmqError } from '@verbmq/core';
 import { TcpTransport } from '@verbmq/tcp-fallback';

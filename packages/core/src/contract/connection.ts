@@ -1,4 +1,4 @@
-// Over 300 lines because it is the contract: half of it is documentation of the public methods, in one place.
+// Longer than 300 lines because it is the contract: half of it is documentation of the public methods, in one place.
 import type { HostAddress, PathAddress } from './address.js';
 import type { Capabilities } from './capabilities.js';
 import { ConnectionHooks } from './connection-hooks.js';
