@@ -8,7 +8,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { BENCH_USAGE, parseBenchOptions, UsageError, wantsHelp } from './options.js';
+import { BENCH_USAGE, parseBenchOptions, runCommand, wantsHelp } from './options.js';
 import type { BenchReport } from './report/results.js';
 import { disturbanceBetween, readMachineTimes } from './run/machine-load.js';
 
@@ -62,10 +62,4 @@ async function main(args: readonly string[]): Promise<void> {
   }
 }
 
-try {
-  await main(process.argv.slice(2));
-} catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  console.error(`${error.message}\n\n${BENCH_USAGE}`);
-  process.exitCode = 2;
-}
+await runCommand(main);

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Unavailable, unavailableContestants } from './availability.js';
 import { describeEnvironment, type Environment } from './environment.js';
-import { BENCH_USAGE, type BenchOptions, parseBenchOptions, UsageError, wantsHelp } from './options.js';
+import { BENCH_USAGE, type BenchOptions, parseBenchOptions, runCommand, wantsHelp } from './options.js';
 import { computeRatio, isAbsent, isPresent, RATIOS } from './ratios.js';
 import { Progress } from './report/progress.js';
 import { renderReport } from './report/render.js';
@@ -86,10 +86,4 @@ async function main(args: readonly string[]): Promise<void> {
   if (report.failures.length > 0) process.exitCode = 1;
 }
 
-try {
-  await main(process.argv.slice(2));
-} catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  console.error(`${error.message}\n\n${BENCH_USAGE}`);
-  process.exitCode = 2;
-}
+await runCommand(main);

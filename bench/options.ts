@@ -108,3 +108,14 @@ function splitOnly(text: string): Pick<BenchOptions, 'scenarios' | 'placements' 
   if (names.size > 0) throw new UsageError(`--only: there is no ${[...names].join(', ')}`);
   return taken;
 }
+
+/** Runs a program of the benchmark with the arguments of this process; a mistake in them is answered with the usage. */
+export async function runCommand(main: (args: string[]) => Promise<void>): Promise<void> {
+  try {
+    await main(process.argv.slice(2));
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    console.error(`${error.message}\n\n${BENCH_USAGE}`);
+    process.exitCode = 2;
+  }
+}
