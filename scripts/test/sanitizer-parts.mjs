@@ -18,49 +18,40 @@ const build = (context) =>
   );
 
 /**
- * Both need the compiler that the guest's bootstrap installs.
- * @type {import('./parts.mjs').Part[]}
+ * @param {string} name
+ * @param {string} title
+ * @param {(context: import('./context.mjs').PartContext) => Promise<import('./results.mjs').Outcome[]>} run
+ * @returns {import('./parts.mjs').Part} builds the addon first; for that it needs the compiler that the guest's
+ *   bootstrap installs
  */
+const sanitizerPart = (name, title, run) => ({
+  name,
+  title,
+  inGuest: true,
+  patient: true,
+  run: async (context) => {
+    const built = await build(context);
+    return built.state === 'failed' ? [built] : [built, ...(await run(context))];
+  },
+});
+
 export const sanitizerParts = [
-  {
-    name: 'asan',
-    title: 'the addon under sanitizers, on the simulated device',
-    inGuest: true,
-    patient: true,
-    run: async (context) => {
-      const built = await build(context);
-      if (built.state === 'failed') {
-        return [built];
-      }
-      const where = ['rdma-simulated-rxe', 'packages/native', 'test/native'];
-      const args = ['--project', 'native', '--project', 'conformance', ...where];
-      return [built, ...(await runVitest(context, { name: 'asan', args, sanitizers: true }, 10 * minute))];
-    },
-  },
-  {
-    name: 'asan-rxe',
-    title: 'the addon under sanitizers, on Soft-RoCE: a peer that dies in mid traffic',
-    inGuest: true,
-    patient: true,
-    run: async (context) => {
-      const built = await build(context);
-      if (built.state === 'failed') {
-        return [built];
-      }
-      const run = {
+  sanitizerPart('asan', 'the addon under sanitizers, on the simulated device', (context) => {
+    const where = ['rdma-simulated-rxe', 'packages/native', 'test/native'];
+    const args = ['--project', 'native', '--project', 'conformance', ...where];
+    return runVitest(context, { name: 'asan', args, sanitizers: true }, 10 * minute);
+  }),
+  sanitizerPart(
+    'asan-rxe',
+    'the addon under sanitizers, on Soft-RoCE: a peer that dies in mid traffic',
+    (context) => {
+      const args = ['--project', 'guest', 'native/peer-death'];
+      return runVitestInGuest(context, {
         name: 'asan-rxe',
-        args: ['--project', 'guest', 'native/peer-death'],
-        sanitizers: true,
-      };
-      return [
-        built,
-        ...(await runVitestInGuest(context, {
-          name: 'asan-rxe',
-          driver: 'rxe',
-          runs: [run],
-          timeLimitMs: 10 * minute,
-        })),
-      ];
+        driver: 'rxe',
+        runs: [{ name: 'asan-rxe', args, sanitizers: true }],
+        timeLimitMs: 10 * minute,
+      });
     },
-  },
+  ),
 ];

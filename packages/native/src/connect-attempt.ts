@@ -50,14 +50,12 @@ class ConnectAttempt implements Endpoint {
 
   start(): void {
     const { engine, host, port, localHost, timeoutMs, signal } = this.#init;
-    const { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes } = this.#slab;
-    const memory = { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes };
     this.handle = engine.native.connect({
       host,
       port,
       timeoutMs,
       ...(localHost === undefined ? {} : { localHost }),
-      ...memory,
+      ...this.#slab.memory,
     });
     engine.register(this);
     signal.addEventListener('abort', this.#cancel, { once: true });

@@ -109,18 +109,9 @@ class Handshake implements Endpoint {
   }
 
   start(): void {
-    const { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes } = this.#slab;
     this.#engine.register(this);
     try {
-      this.#engine.native.accept(this.handle, {
-        slab,
-        slabOffset,
-        gate,
-        slotBytes,
-        dataSlots,
-        sendSlots,
-        maxMessageBytes,
-      });
+      this.#engine.native.accept(this.handle, this.#slab.memory);
     } catch (error) {
       this.#engine.unregister(this);
       this.#done(toVerbmqError(error));

@@ -55,6 +55,12 @@ export class Slab implements ConnectionMemory {
     this.bytes = new Uint8Array(this.slab);
   }
 
+  /** What the engine is given of it. */
+  get memory(): ConnectionMemory {
+    const { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes } = this;
+    return { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes };
+  }
+
   /** The payload of a message that arrived in `slot`. */
   received(slot: number, bytes: number): Uint8Array {
     return new Uint8Array(this.slab, this.receiveBase + slot * this.slotBytes, bytes);
