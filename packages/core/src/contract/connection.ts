@@ -97,6 +97,11 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.closed = this.#lifecycle.closed;
   }
 
+  /** Whether it is a part of something larger; see the option of that name. */
+  get inner(): boolean {
+    return this._options.inner;
+  }
+
   get state(): ConnectionState {
     return this.#lifecycle.state;
   }
@@ -285,6 +290,14 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     );
   }
 
+  /**
+   * Whether the next message is handled, and unless it is retained released, before `_receive` returns. If not, it waits
+   * for the application.
+   */
+  protected get _handlesAtOnce(): boolean {
+    return this.#inbox.handlesAtOnce;
+  }
+
   /** There is room again after `_submit` answered `false`, or buffered bytes have left. */
   protected _roomAvailable(): void {
     this.#outbox.flush();
@@ -387,7 +400,8 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#outbox.finish();
     if (info.error === undefined) this._logger.debug({ initiator: info.initiator }, 'connection closed');
     else this._logger.warn({ initiator: info.initiator, err: info.error }, 'connection ended');
-    if (channels.connectionClose.hasSubscribers) channels.connectionClose.publish({ connection: this, info });
+    if (channels.connectionClose.hasSubscribers && !this.inner)
+      channels.connectionClose.publish({ connection: this, info });
   }
 }
 

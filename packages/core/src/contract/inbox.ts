@@ -29,6 +29,11 @@ export class Inbox {
     return this.#queue.length;
   }
 
+  /** Whether a message that is pushed goes to the handler at once. */
+  get handlesAtOnce(): boolean {
+    return this.#handler !== undefined && !this.#paused && this.length === 0;
+  }
+
   push(message: Message): void {
     if (this.#handler !== undefined && !this.#paused && this.length === 0) {
       this.#call(this.#handler, message);

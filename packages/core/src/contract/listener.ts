@@ -1,6 +1,5 @@
 import type { HostAddress, PathAddress } from './address.js';
 import type { Connection } from './connection.js';
-import { channels } from './diagnostics.js';
 import { VerbmqError } from './errors.js';
 import type { Logger } from './logger.js';
 import { describe } from './options.js';
@@ -169,6 +168,5 @@ export abstract class Listener implements AsyncDisposable {
     await this._close();
     for (const taker of this.#takers.splice(0)) taker({ done: true, value: undefined });
     this.#resolveClosed();
-    if (channels.listenerClose.hasSubscribers) channels.listenerClose.publish({ listener: this });
   }
 }

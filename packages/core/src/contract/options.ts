@@ -27,6 +27,11 @@ export interface ConnectionOptions {
   readonly debugLeases?: boolean;
   /** Default: nothing is logged. */
   readonly logger?: Logger;
+  /**
+   * For transports that are built on others: what is made with this is a part of something larger, which is told of on
+   * the diagnostics channels in its place. Default off.
+   */
+  readonly inner?: boolean;
 }
 
 export type ResolvedConnectionOptions = Required<ConnectionOptions>;
@@ -46,6 +51,7 @@ const DEFAULTS: ResolvedConnectionOptions = {
   handshakeTimeoutMs: 10_000,
   debugLeases: false,
   logger: silentLogger,
+  inner: false,
 };
 
 /** Node's timers take at most 2^31 - 1 ms; a longer time would fire at once. */
@@ -71,6 +77,7 @@ export function resolveConnectionOptions(
   checkInteger('closeTimeoutMs', resolved.closeTimeoutMs, 1, MAX_TIMER_MS);
   checkInteger('handshakeTimeoutMs', resolved.handshakeTimeoutMs, 1, MAX_TIMER_MS);
   if (typeof resolved.debugLeases !== 'boolean') throw new TypeError('debugLeases must be a boolean');
+  if (typeof resolved.inner !== 'boolean') throw new TypeError('inner must be a boolean');
   if (typeof resolved.logger?.child !== 'function')
     throw new TypeError('logger must be a pino logger or the like');
   return resolved;

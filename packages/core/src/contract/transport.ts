@@ -96,8 +96,12 @@ export abstract class Transport<
       this.#assertOpen('listen');
     }
     this.#listeners.add(listener);
-    void listener.closed.then(() => this.#listeners.delete(listener));
-    if (channels.listenerOpen.hasSubscribers) channels.listenerOpen.publish({ listener });
+    const told = !request.connectionOptions.inner;
+    void listener.closed.then(() => {
+      this.#listeners.delete(listener);
+      if (told && channels.listenerClose.hasSubscribers) channels.listenerClose.publish({ listener });
+    });
+    if (told && channels.listenerOpen.hasSubscribers) channels.listenerOpen.publish({ listener });
     return listener;
   }
 
@@ -150,7 +154,7 @@ export abstract class Transport<
       this.#attempts.set(controller, attempt);
       return await attempt;
     } catch (error) {
-      if (channels.connectFail.hasSubscribers)
+      if (channels.connectFail.hasSubscribers && !connectionOptions.inner)
         channels.connectFail.publish({ transport: this, address: resolved, error });
       throw error;
     } finally {
@@ -191,7 +195,7 @@ export abstract class Transport<
       addStats(this.#past, connection);
     });
     if (this.#closing !== undefined) connection.abort('the transport is closing');
-    else if (channels.connectionOpen.hasSubscribers) {
+    else if (channels.connectionOpen.hasSubscribers && !connection.inner) {
       channels.connectionOpen.publish({ connection, direction: connection.direction });
     }
   }

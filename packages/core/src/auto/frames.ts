@@ -1,0 +1,113 @@
+import { VerbmqError } from '../contract/errors.js';
+
+/**
+ * The kinds of frames. A frame is a message of the connection below; docs/protocol-auto.md describes each.
+ * Those up to {@link LAST_SEQUENCED} are numbered, kept until they are acknowledged, and arrive exactly once and in order.
+ */
+export const FrameKind = {
+  DATA: 1,
+  CLOSE: 2,
+  OPERATION: 3,
+  ANSWER: 4,
+
+  ACK: 16,
+  SWITCH: 17,
+  FAST_REQUEST: 18,
+  FAST_GRANT: 19,
+  FAST_DECLINE: 20,
+
+  CLAIM: 32,
+  PROOF: 33,
+  PROVED: 34,
+  READY: 35,
+
+  HELLO: 48,
+  CHALLENGE: 49,
+  AUTHENTICATE: 50,
+  WELCOME: 51,
+  REFUSE: 52,
+} as const;
+
+export const LAST_SEQUENCED = FrameKind.ANSWER;
+
+/** kind u8, three zero bytes, sequence u32, acknowledged u32, credit u32; little-endian. */
+export const HEADER_BYTES = 16;
+
+/** The longest frame that is not a message or part of a one-sided operation, in bytes. */
+export const MAX_CONTROL_BYTES = 16 * 1024;
+
+/** Byte by byte: for so few, that is faster than a DataView, which would have to be made for each frame. */
+export function putUint32(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value;
+  bytes[at + 1] = value >>> 8;
+  bytes[at + 2] = value >>> 16;
+  bytes[at + 3] = value >>> 24;
+}
+
+export function getUint32(bytes: Uint8Array, at: number): number {
+  return (
+    ((bytes[at] as number) |
+      ((bytes[at + 1] as number) << 8) |
+      ((bytes[at + 2] as number) << 16) |
+      ((bytes[at + 3] as number) << 24)) >>>
+    0
+  );
+}
+
+export function putHeader(
+  frame: Uint8Array,
+  kind: number,
+  sequence: number,
+  acknowledged: number,
+  credit: number,
+): void {
+  frame[0] = kind;
+  frame[1] = 0;
+  frame[2] = 0;
+  frame[3] = 0;
+  putUint32(frame, 4, sequence);
+  putUint32(frame, 8, acknowledged);
+  putUint32(frame, 12, credit);
+}
+
+/**
+ * The whole number whose lowest 32 bits are `low` and which is nearest to `near`. Counters are whole numbers here and
+ * 32 bits on the wire; far less than 2^31 of anything is ever under way.
+ */
+export function expand(low: number, near: number): number {
+  return near + ((low - near) | 0);
+}
+
+/** A frame without a number, with this payload. */
+export function controlFrame(kind: number, payload?: Uint8Array): Uint8Array {
+  const frame = new Uint8Array(HEADER_BYTES + (payload?.byteLength ?? 0));
+  putHeader(frame, kind, 0, 0, 0);
+  if (payload !== undefined) frame.set(payload, HEADER_BYTES);
+  return frame;
+}
+
+/** A frame that carries an object as JSON. */
+export function jsonFrame(kind: number, value: object): Uint8Array {
+  return controlFrame(kind, Buffer.from(JSON.stringify(value)));
+}
+
+/** The object in a frame. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` when there is none. */
+export function parseJsonFrame(frame: Uint8Array): Readonly<Record<string, unknown>> {
+  if (frame.byteLength > MAX_CONTROL_BYTES)
+    throw protocolError(`a control frame of ${frame.byteLength} bytes is too long`);
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(frame.subarray(HEADER_BYTES)));
+  } catch (cause) {
+    throw protocolError('a control frame does not carry JSON', cause);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw protocolError('a control frame does not carry an object');
+  return value as Record<string, unknown>;
+}
+
+export function protocolError(what: string, cause?: unknown): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_PROTOCOL', `the peer broke the protocol of auto connections: ${what}`, {
+    cause,
+  });
+}
