@@ -14,6 +14,7 @@ const left = ['**/node_modules/**', '**/dist/**'];
  * | `unit` | each package by itself | the machine |
  * | `conformance` | the contract on memory, TCP, TLS, Unix sockets | the machine |
  * | `native` | the addon, without a device and on a simulated one | the machine |
+ * | `peers` | what rpc is compared with, after `npm run bootstrap -- --peers` | the machine |
  * | `guest` | all that needs an RDMA device | the guest, or a machine that has one |
  * | `vm` | boots guests | the machine |
  *
@@ -50,6 +51,14 @@ export default defineConfig({
           include: ['packages/native/test/**/*.test.ts', 'test/{native,simulated-verbs}/**/*.test.ts'],
           exclude: [...left, guestTests],
           pool: 'forks',
+        },
+      },
+      {
+        test: {
+          ...times,
+          name: 'peers',
+          include: ['test/peers/**/*.test.ts'],
+          exclude: left,
         },
       },
       {

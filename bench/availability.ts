@@ -13,7 +13,8 @@ export async function unavailableContestants(): Promise<Map<ContestantName, Unav
   const missing = new Map<ContestantName, Unavailable>();
   const rdma = await rdmaProblem();
   if (rdma !== undefined) {
-    for (const name of ['rdma-event', 'rdma-adaptive', 'rdma-busy'] as const) missing.set(name, rdma);
+    for (const name of ['rdma-event', 'rdma-adaptive', 'rdma-busy', 'rpc-rdma'] as const)
+      missing.set(name, rdma);
   }
   const perftest = rdma ?? perftestProblem();
   if (perftest !== undefined) {

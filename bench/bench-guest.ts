@@ -43,7 +43,7 @@ async function main(args: readonly string[]): Promise<void> {
     console.log(BENCH_USAGE);
     return;
   }
-  const { json, profile } = parseBenchOptions(args);
+  const { json, profile } = parseBenchOptions([...args, '--guest']);
   const out = mkdtempSync(join(tmpdir(), 'verbmq-bench-'));
   try {
     const before = readMachineTimes();

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { type Unavailable, unavailableContestants } from './availability.js';
 import { describeEnvironment, type Environment } from './environment.js';
 import { BENCH_USAGE, type BenchOptions, parseBenchOptions, runCommand, wantsHelp } from './options.js';
+import { installPeers, unavailablePeers } from './peers.js';
 import { computeRatio, isAbsent, isPresent, RATIOS } from './ratios.js';
 import { Progress } from './report/progress.js';
 import { renderReport } from './report/render.js';
@@ -14,15 +15,19 @@ import { type BenchReport, summarise } from './report/results.js';
 import { styler } from './report/style.js';
 import { PLACEMENTS, type Placement, placementProblem } from './run/placement.js';
 import { type Block, runRounds } from './run/rounds.js';
-import { type ContestantName, SCENARIOS } from './scenarios.js';
+import { type ContestantName, isPeerScenario, SCENARIOS } from './scenarios.js';
 
 async function bench(options: BenchOptions): Promise<BenchReport> {
   const environment = describeEnvironment(options.guest ? 'guest' : 'machine');
-  const missing = await unavailableContestants();
-  const unavailable: BenchReport['unavailable'][number][] = [...missing].map(([contestant, why]) => ({
-    contestant,
-    ...why,
-  }));
+  if (options.peers) installPeers();
+  const missing = new Map([
+    ...(await unavailableContestants()),
+    ...(options.peers ? unavailablePeers() : []),
+  ]);
+  const wanted = new Set<ContestantName>(options.scenarios.flatMap((name) => SCENARIOS[name].contestants));
+  const unavailable: BenchReport['unavailable'][number][] = [...missing]
+    .filter(([contestant]) => wanted.has(contestant))
+    .map(([contestant, why]) => ({ contestant, ...why }));
   const placements = (options.placements ?? defaultPlacements(environment, missing)).filter((placement) => {
     const reason = placementProblem(placement);
     if (reason !== undefined) unavailable.push({ placement, reason });
@@ -42,7 +47,8 @@ async function bench(options: BenchOptions): Promise<BenchReport> {
   });
   progress.done();
 
-  const ratios = RATIOS.map((definition) =>
+  const definitions = RATIOS.filter(({ scenario }) => isPeerScenario(scenario) === options.peers);
+  const ratios = definitions.map((definition) =>
     definition.where === 'machine' && environment.where === 'guest'
       ? { name: definition.name, reason: 'its goal is for the machine itself: npm run bench' }
       : computeRatio(definition, samples, missing),

@@ -1,8 +1,16 @@
 import { parseArgs } from 'node:util';
 import { PLACEMENTS, type Placement } from './run/placement.js';
-import { CONTESTANTS, type ContestantName, SCENARIOS, type ScenarioName } from './scenarios.js';
+import {
+  CONTESTANTS,
+  type ContestantName,
+  isPeerScenario,
+  SCENARIOS,
+  type ScenarioName,
+} from './scenarios.js';
 
 export interface BenchOptions {
+  /** Whether rpc is compared with what people use today, or else transports with each other. */
+  readonly peers: boolean;
   readonly rounds: number;
   /** Measuring time of one contestant in one scenario, once. */
   readonly seconds: number;
@@ -23,14 +31,16 @@ export interface BenchOptions {
 
 export const BENCH_USAGE = `usage: npm run bench -- [options]      (npm run bench:guest -- [options]: the same in the guest, with RDMA)
 
-  --rounds N       times that each contestant is measured in each scenario (default 9, in the guest 3)
+  --peers          compare calls with ws, zeromq, nats, gRPC and others, which are installed for it, instead of transports
+  --rounds N       times that each contestant is measured in each scenario (default 9, of peers 5, in the guest 3)
   --seconds S      measuring time each time (default 1, in the guest 1.5)
   --only NAMES     of the scenarios, placements and contestants only these, with commas between them
   --quick          few and short rounds: to see that it works, not to compare
   --json FILE      write everything to FILE
   --profile DIR    write CPU profiles of the measured Node processes to DIR
 
-scenarios:   ${Object.keys(SCENARIOS).join(', ')}
+scenarios:   ${scenariosOf(false).join(', ')}
+  --peers:   ${scenariosOf(true).join(', ')}
 placements:  ${PLACEMENTS.join(', ')}
 contestants: ${Object.keys(CONTESTANTS).join(', ')}`;
 
@@ -51,9 +61,11 @@ export function parseBenchOptions(args: readonly string[]): BenchOptions {
     throw new UsageError((error as Error).message);
   }
   const { guest, quick } = values;
-  const only = splitOnly(values.only);
+  if (guest && values.peers) throw new UsageError('--peers is for the machine itself');
+  const only = splitOnly(values.only, values.peers);
   return {
-    rounds: positive('--rounds', values.rounds, quick ? 2 : guest ? 3 : 9),
+    peers: values.peers,
+    rounds: positive('--rounds', values.rounds, quick ? 2 : guest ? 3 : values.peers ? 5 : 9),
     seconds: positive('--seconds', values.seconds, quick ? 0.3 : guest ? 1.5 : 1),
     // Until the code is compiled and the figures are steady; under software emulation that takes its time.
     warmUpSeconds: guest ? 6 : quick ? 0.2 : 0.4,
@@ -67,12 +79,17 @@ export function parseBenchOptions(args: readonly string[]): BenchOptions {
   };
 }
 
+function scenariosOf(peers: boolean): ScenarioName[] {
+  return (Object.keys(SCENARIOS) as ScenarioName[]).filter((name) => isPeerScenario(name) === peers);
+}
+
 function parse(args: readonly string[]) {
   return parseArgs({
     args: [...args],
     options: {
       rounds: { type: 'string' },
       seconds: { type: 'string' },
+      peers: { type: 'boolean', default: false },
       only: { type: 'string', default: '' },
       quick: { type: 'boolean', default: false },
       json: { type: 'string' },
@@ -92,13 +109,16 @@ function positive(name: string, text: string | undefined, fallback: number): num
 }
 
 /** Sorts the names by what they name. Of a kind that is not named, all are meant. */
-function splitOnly(text: string): Pick<BenchOptions, 'scenarios' | 'placements' | 'contestants'> {
+function splitOnly(
+  text: string,
+  peers: boolean,
+): Pick<BenchOptions, 'scenarios' | 'placements' | 'contestants'> {
   const names = new Set(text.split(',').filter((name) => name !== ''));
   const take = <Name extends string>(all: readonly Name[]): Name[] | undefined => {
     const named = all.filter((name) => names.delete(name));
     return named.length > 0 ? named : undefined;
   };
-  const scenarios = Object.keys(SCENARIOS) as ScenarioName[];
+  const scenarios = scenariosOf(peers);
   const contestants = Object.keys(CONTESTANTS) as ContestantName[];
   const taken = {
     scenarios: take(scenarios) ?? scenarios,

@@ -1,13 +1,16 @@
 import type { Unavailable } from './availability.js';
+import { Figures } from './figures.js';
+import { PEER_NAMES } from './peers.js';
 import type { Placement } from './run/placement.js';
-import { type ContestantName, METRICS, type Metric, type Sample, type ScenarioName } from './scenarios.js';
-import { best, median, spread } from './statistics.js';
+import type { ContestantName, Metric, Sample, ScenarioName } from './scenarios.js';
+import { spread } from './statistics.js';
 
 /** One contestant divided by another, with the goal that the project has set itself. */
 export interface RatioDefinition {
   readonly name: string;
   readonly of: ContestantName;
-  readonly to: ContestantName;
+  /** Of several, the best one in this metric. Of none, the figure itself is what the goal is for. */
+  readonly to: readonly ContestantName[];
   readonly scenario: ScenarioName;
   readonly metric: Metric;
   readonly placement: Placement;
@@ -40,6 +43,8 @@ export interface AbsentRatio {
 
 const roundTrip = { scenario: 'rtt-64B', metric: 'p50Micros', pick: 'best' } as const;
 const rate = { scenario: 'rate-64B', metric: 'messagesPerSecond', pick: 'median' } as const;
+const scale = { scenario: 'scale-64B', pick: 'median' } as const;
+const calls = { scenario: 'calls-64B', pick: 'median' } as const;
 const machine = { placement: 'one-core', where: 'machine' } as const;
 // Two processes that poll cannot share a core: each would wait for the end of the other's time slice.
 const guest = { placement: 'core-each', where: 'guest' } as const;
@@ -48,17 +53,17 @@ export const RATIOS: readonly RatioDefinition[] = [
   {
     name: 'tcp_rtt_vs_net',
     of: 'tcp',
-    to: 'net',
+    to: ['net'],
     ...roundTrip,
     ...machine,
     goal: 1.05,
     direction: 'at-most',
   },
-  { name: 'tcp_rate_vs_net', of: 'tcp', to: 'net', ...rate, ...machine, goal: 2, direction: 'at-least' },
+  { name: 'tcp_rate_vs_net', of: 'tcp', to: ['net'], ...rate, ...machine, goal: 2, direction: 'at-least' },
   {
     name: 'tcp_rate_vs_net_gathered',
     of: 'tcp',
-    to: 'net-gathered',
+    to: ['net-gathered'],
     ...rate,
     ...machine,
     goal: 0.8,
@@ -67,7 +72,7 @@ export const RATIOS: readonly RatioDefinition[] = [
   {
     name: 'tcp_large_vs_net',
     of: 'tcp',
-    to: 'net-gathered',
+    to: ['net-gathered'],
     scenario: 'large-1MiB',
     metric: 'megabytesPerSecond',
     pick: 'median',
@@ -76,9 +81,60 @@ export const RATIOS: readonly RatioDefinition[] = [
     direction: 'at-least',
   },
   {
+    name: 'scale_1000_vs_1',
+    of: 'tcp-1000',
+    to: ['tcp'],
+    ...scale,
+    metric: 'messagesPerSecond',
+    ...machine,
+    goal: 0.8,
+    direction: 'at-least',
+  },
+  {
+    name: 'tcp_connection_kib',
+    of: 'tcp-1000',
+    to: [],
+    ...scale,
+    metric: 'connectionKib',
+    ...machine,
+    goal: 64,
+    direction: 'at-most',
+  },
+  {
+    name: 'rpc_rate_vs_best_peer',
+    of: 'rpc-tcp',
+    to: PEER_NAMES,
+    ...calls,
+    metric: 'messagesPerSecond',
+    ...machine,
+    goal: 1.5,
+    direction: 'at-least',
+  },
+  {
+    name: 'rpc_rtt_vs_best_peer',
+    of: 'rpc-tcp',
+    to: PEER_NAMES,
+    scenario: 'call-64B',
+    metric: 'p50Micros',
+    pick: 'best',
+    ...machine,
+    goal: 1,
+    direction: 'at-most',
+  },
+  {
+    name: 'rpc_cpu_vs_best_peer',
+    of: 'rpc-tcp',
+    to: PEER_NAMES,
+    ...calls,
+    metric: 'cpuMicrosPerMessage',
+    ...machine,
+    goal: 0.7,
+    direction: 'at-most',
+  },
+  {
     name: 'rdma_adaptive_vs_c_event',
     of: 'rdma-adaptive',
-    to: 'c-event',
+    to: ['c-event'],
     ...roundTrip,
     ...guest,
     goal: 0.85,
@@ -87,7 +143,7 @@ export const RATIOS: readonly RatioDefinition[] = [
   {
     name: 'rdma_adaptive_vs_c_poll',
     of: 'rdma-adaptive',
-    to: 'c-poll',
+    to: ['c-poll'],
     ...roundTrip,
     ...guest,
     goal: 3,
@@ -96,7 +152,7 @@ export const RATIOS: readonly RatioDefinition[] = [
   {
     name: 'rdma_event_vs_c_event',
     of: 'rdma-event',
-    to: 'c-event',
+    to: ['c-event'],
     ...roundTrip,
     ...guest,
     goal: 1.4,
@@ -105,11 +161,20 @@ export const RATIOS: readonly RatioDefinition[] = [
   {
     name: 'net_vs_rdma_adaptive',
     of: 'net',
-    to: 'rdma-adaptive',
+    to: ['rdma-adaptive'],
     ...roundTrip,
     ...guest,
     goal: 4,
     direction: 'at-least',
+  },
+  {
+    name: 'rpc_over_rdma_vs_raw',
+    of: 'rpc-rdma',
+    to: ['rdma-adaptive'],
+    ...roundTrip,
+    ...guest,
+    goal: 1.4,
+    direction: 'at-most',
   },
 ];
 
@@ -122,31 +187,31 @@ export function computeRatio(
   samples: readonly Sample[],
   unavailable: ReadonlyMap<ContestantName, Unavailable> = new Map(),
 ): Ratio | AbsentRatio {
-  const { name, of, to, placement, goal, direction } = definition;
+  const { name, of, to, metric, placement, goal, direction } = definition;
   const where = `${definition.scenario}, ${placement}`;
-  const value = quotient(definition, samples, placement);
-  if (value === undefined) {
-    const missing = [of, to].filter((one) => valuesOf(definition, samples, one, placement).size === 0);
+  const measured = Figures.of(definition, samples, placement);
+  const ratio = measured.ratio();
+  if (ratio === undefined) {
+    const missing = [of, ...to].filter((one) => !measured.has(one));
     const reasons = missing.map(
       (one) => unavailable.get(one)?.reason ?? `${one} was not measured in ${where}`,
     );
     return { name, reason: [...new Set(reasons)].join('; ') };
   }
-  const places = new Set(samples.map((sample) => sample.placement));
-  places.delete(placement);
   const elsewhere: Partial<Record<Placement, number>> = {};
-  for (const place of places) {
-    const other = quotient(definition, samples, place);
-    if (other !== undefined) elsewhere[place] = other;
+  for (const place of new Set(samples.map((sample) => sample.placement))) {
+    const other = place === placement ? undefined : Figures.of(definition, samples, place).ratio();
+    if (other !== undefined) elsewhere[place] = other.value;
   }
+  const quotient = ratio.to === undefined ? of : `${of} ÷ ${ratio.to}`;
   return {
     name,
-    value,
+    value: ratio.value,
     goal,
     direction,
-    holds: direction === 'at-most' ? value <= goal : value >= goal,
-    basis: `${definition.metric} of ${of} ÷ ${to}, ${where}, ${definition.pick} of the rounds`,
-    spread: spread(roundQuotients(definition, samples)),
+    holds: direction === 'at-most' ? ratio.value <= goal : ratio.value >= goal,
+    basis: `${metric} of ${quotient}, ${where}, ${definition.pick} of the rounds`,
+    spread: spread(ratio.rounds),
     elsewhere,
   };
 }
@@ -157,44 +222,4 @@ export function isPresent(ratio: Ratio | AbsentRatio): ratio is Ratio {
 
 export function isAbsent(ratio: Ratio | AbsentRatio): ratio is AbsentRatio {
   return 'reason' in ratio;
-}
-
-function quotient(
-  definition: RatioDefinition,
-  samples: readonly Sample[],
-  place: Placement,
-): number | undefined {
-  const pick = (contestant: ContestantName): number => {
-    const values = [...valuesOf(definition, samples, contestant, place).values()];
-    return definition.pick === 'best' ? best(values, METRICS[definition.metric]) : median(values);
-  };
-  const value = pick(definition.of) / pick(definition.to);
-  return Number.isNaN(value) ? undefined : value;
-}
-
-/** The ratio within each round that has both. */
-function roundQuotients(definition: RatioDefinition, samples: readonly Sample[]): number[] {
-  const of = valuesOf(definition, samples, definition.of, definition.placement);
-  const to = valuesOf(definition, samples, definition.to, definition.placement);
-  return [...of].flatMap(([round, value]) => {
-    const divisor = to.get(round);
-    return divisor === undefined ? [] : [value / divisor];
-  });
-}
-
-/** The values of one contestant by round. */
-function valuesOf(
-  { scenario, metric }: RatioDefinition,
-  samples: readonly Sample[],
-  contestant: ContestantName,
-  placement: Placement,
-): Map<number, number> {
-  const values = new Map<number, number>();
-  for (const sample of samples) {
-    const value = sample.measures[metric];
-    const wanted =
-      sample.scenario === scenario && sample.placement === placement && sample.contestant === contestant;
-    if (wanted && value !== undefined) values.set(sample.round, value);
-  }
-  return values;
 }

@@ -1,18 +1,30 @@
+import { isPeer, PEER_NAMES, PEERS } from './peers.js';
 import type { Placement } from './run/placement.js';
 
 /** The contestants; the table of contents of what is compared. */
 export const CONTESTANTS = {
   net: 'node:net by hand, one write a message',
   'net-gathered': 'node:net by hand, writes gathered per turn of the event loop',
+  'net-gathered-1000': 'the same over 1,000 connections',
   tcp: 'verbmq over TCP',
+  'tcp-1000': 'verbmq over TCP, over 1,000 connections',
   unix: 'verbmq over a Unix socket',
   'rdma-event': 'verbmq over RDMA, polling: event',
   'rdma-adaptive': 'verbmq over RDMA, polling: adaptive',
   'rdma-busy': 'verbmq over RDMA, polling: busy',
+  'rpc-tcp': 'rpc of verbmq over TCP',
+  'rpc-unix': 'rpc of verbmq over a Unix socket',
+  'rpc-rdma': 'rpc of verbmq over RDMA, polling: adaptive',
   'c-event': "perftest's ib_send_lat -e: C, sleeping until a completion comes",
   'c-poll': "perftest's ib_send_lat: C, polling all the time",
+  ...PEERS,
 } as const;
 export type ContestantName = keyof typeof CONTESTANTS;
+
+/** How many connections the client of a contestant opens. Each of them carries the scenario's load. */
+export function connectionsOf(name: ContestantName): number {
+  return name.endsWith('-1000') ? 1000 : 1;
+}
 
 /** What is measured of a contestant, with its unit and the direction that is better. */
 export const METRICS = {
@@ -23,18 +35,36 @@ export const METRICS = {
   megabytesPerSecond: 'higher',
   /** CPU time of both processes. Not counted: what the kernel does for them in interrupts. */
   cpuMicrosPerMessage: 'lower',
+  /** The client's share of it, and that of the server with its helpers. */
+  clientCpuMicrosPerMessage: 'lower',
+  serverCpuMicrosPerMessage: 'lower',
+  /** Resident memory that a connection holds in a process; not what the kernel holds for its socket. */
+  connectionKib: 'lower',
 } as const satisfies Record<string, 'lower' | 'higher'>;
 export type Metric = keyof typeof METRICS;
 
 /** What one measurement of one contestant gives. */
 export type Measures = Partial<Record<Metric, number>>;
 
+const RPC = ['rpc-tcp', 'rpc-unix'] as const;
+const CPU = ['cpuMicrosPerMessage', 'clientCpuMicrosPerMessage', 'serverCpuMicrosPerMessage'] as const;
+
 export const SCENARIOS = {
   'rtt-64B': {
     title: 'round trip of 64 bytes, one message at a time',
     bytes: 64,
     inFlight: 1,
-    contestants: ['net', 'tcp', 'unix', 'rdma-event', 'rdma-adaptive', 'rdma-busy', 'c-event', 'c-poll'],
+    contestants: [
+      'net',
+      'tcp',
+      'unix',
+      'rdma-event',
+      'rdma-adaptive',
+      'rdma-busy',
+      'rpc-rdma',
+      'c-event',
+      'c-poll',
+    ],
     metrics: ['p50Micros', 'p99Micros', 'p999Micros', 'cpuMicrosPerMessage'],
   },
   'rate-64B': {
@@ -51,8 +81,55 @@ export const SCENARIOS = {
     contestants: ['net', 'net-gathered', 'tcp', 'unix'],
     metrics: ['megabytesPerSecond', 'cpuMicrosPerMessage'],
   },
+  'scale-64B': {
+    title: 'messages of 64 bytes, 64 in flight on each connection',
+    bytes: 64,
+    inFlight: 64,
+    contestants: ['net-gathered', 'net-gathered-1000', 'tcp', 'tcp-1000'],
+    metrics: ['messagesPerSecond', 'cpuMicrosPerMessage', 'connectionKib'],
+  },
+  'call-64B': {
+    title: 'calls with 64 bytes each way, one at a time',
+    bytes: 64,
+    inFlight: 1,
+    contestants: [...RPC, ...PEER_NAMES],
+    metrics: ['p50Micros', 'p99Micros', ...CPU],
+  },
+  'call-4KiB': {
+    title: 'calls with 4 KiB each way, one at a time',
+    bytes: 4096,
+    inFlight: 1,
+    contestants: [...RPC, ...PEER_NAMES],
+    metrics: ['p50Micros', 'p99Micros', ...CPU],
+  },
+  'calls-64B': {
+    title: 'calls with 64 bytes each way, 64 in flight',
+    bytes: 64,
+    inFlight: 64,
+    contestants: [...RPC, ...PEER_NAMES],
+    metrics: ['messagesPerSecond', ...CPU],
+  },
+  'calls-4KiB': {
+    title: 'calls with 4 KiB each way, 64 in flight',
+    bytes: 4096,
+    inFlight: 64,
+    contestants: [...RPC, ...PEER_NAMES],
+    metrics: ['messagesPerSecond', ...CPU],
+  },
+  'calls-1MiB': {
+    title: 'calls with 1 MiB each way, 4 in flight; megabytes each way',
+    bytes: 1024 * 1024,
+    inFlight: 4,
+    contestants: [...RPC, ...PEER_NAMES],
+    metrics: ['megabytesPerSecond', ...CPU],
+  },
 } as const satisfies Record<string, Scenario>;
 export type ScenarioName = keyof typeof SCENARIOS;
+
+/** Whether a scenario is one of `--peers`. */
+export function isPeerScenario(name: ScenarioName): boolean {
+  return (SCENARIOS[name].contestants as readonly ContestantName[]).some(isPeer);
+}
 
 export interface Scenario {
   readonly title: string;

@@ -14,16 +14,24 @@ import { filesUnder } from './lib/files-under.mjs';
 
 const longFileLines = 300;
 
+/** Where dependencies are installed from a lockfile. */
+const projects = ['.', 'bench/peers'];
+
 /**
  * @param {string} root a checkout
  * @returns {string[]} the problems, each with its place
  */
 export function checkFiles(root) {
-  return [
-    ...linesThatMatch(root, 'pnpm-lock.yaml', /\btarball:|https?:\/\//, 'names a place to download from'),
-    ...linesThatMatch(root, '.npmrc', /registry|_auth|\/\//, 'chooses a registry'),
-    ...linesThatMatch(root, 'pnpm-workspace.yaml', /registr(y|ies)/, 'chooses a registry'),
-  ];
+  return projects.flatMap((project) => [
+    ...linesThatMatch(
+      root,
+      join(project, 'pnpm-lock.yaml'),
+      /\btarball:|https?:\/\//,
+      'names a place to download from',
+    ),
+    ...linesThatMatch(root, join(project, '.npmrc'), /registry|_auth|\/\//, 'chooses a registry'),
+    ...linesThatMatch(root, join(project, 'pnpm-workspace.yaml'), /registr(y|ies)/, 'chooses a registry'),
+  ]);
 }
 
 /**

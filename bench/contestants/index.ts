@@ -1,40 +1,58 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Address } from '@verbmq/core';
 import { type Polling, RdmaTransport } from '@verbmq/native';
 import { TcpTransport } from '@verbmq/tcp-fallback';
+import { isPeer, loadPeer, type PeerName } from '../peers.js';
 import type { EchoContestant } from './contestant.js';
 import { nodeNet } from './node-net.js';
 import { rdmaHost } from './rdma-host.js';
 import { verbmqEcho } from './verbmq-echo.js';
+import { verbmqRpc } from './verbmq-rpc.js';
 
-/** Makes the contestants that are Node programs, by name. */
-export const NODE_CONTESTANTS = {
+/** Makes the contestants that are Node programs of this project, by name. */
+const OWN_CONTESTANTS = {
   net: () => nodeNet('each'),
   'net-gathered': () => nodeNet('gathered'),
-  tcp: () =>
-    verbmqEcho(
-      () => new TcpTransport(),
-      () => 'tcp://127.0.0.1:0',
-    ),
-  unix: () =>
-    verbmqEcho(
-      () => new TcpTransport(),
-      () => ({ path: join(tmpdir(), `verbmq-bench-${process.pid}.sock`) }),
-    ),
-  'rdma-event': () => rdmaEcho('event'),
-  'rdma-adaptive': () => rdmaEcho('adaptive'),
-  'rdma-busy': () => rdmaEcho('busy'),
+  'net-gathered-1000': () => nodeNet('gathered'),
+  tcp: () => verbmqEcho(tcp, tcpAddress),
+  'tcp-1000': () => verbmqEcho(tcp, tcpAddress),
+  unix: () => verbmqEcho(tcp, unixAddress),
+  'rdma-event': () => verbmqEcho(rdma('event'), rdmaAddress),
+  'rdma-adaptive': () => verbmqEcho(rdma('adaptive'), rdmaAddress),
+  'rdma-busy': () => verbmqEcho(rdma('busy'), rdmaAddress),
+  'rpc-tcp': () => verbmqRpc(tcp, tcpAddress),
+  'rpc-unix': () => verbmqRpc(tcp, unixAddress),
+  'rpc-rdma': () => verbmqRpc(rdma('adaptive'), rdmaAddress),
 } satisfies Record<string, () => EchoContestant>;
 
-export type NodeContestantName = keyof typeof NODE_CONTESTANTS;
+export type NodeContestantName = keyof typeof OWN_CONTESTANTS | PeerName;
 
 export function isNodeContestant(name: string): name is NodeContestantName {
-  return name in NODE_CONTESTANTS;
+  return name in OWN_CONTESTANTS || isPeer(name);
 }
 
-function rdmaEcho(polling: Polling): EchoContestant {
-  return verbmqEcho(
-    () => new RdmaTransport({ polling }),
-    () => ({ host: rdmaHost(), port: 0 }),
-  );
+/** @throws when it is a peer and the peers are not installed: see peers.ts. */
+export async function createContestant(name: NodeContestantName): Promise<EchoContestant> {
+  return isPeer(name) ? await loadPeer(name) : OWN_CONTESTANTS[name]();
+}
+
+function tcp(): TcpTransport {
+  return new TcpTransport();
+}
+
+function tcpAddress(): Address {
+  return 'tcp://127.0.0.1:0';
+}
+
+function unixAddress(): Address {
+  return { path: join(tmpdir(), `verbmq-bench-${process.pid}.sock`) };
+}
+
+function rdma(polling: Polling): () => RdmaTransport {
+  return () => new RdmaTransport({ polling });
+}
+
+function rdmaAddress(): Address {
+  return { host: rdmaHost(), port: 0 };
 }

@@ -1,4 +1,4 @@
-import type { Address, Connection, Listener, Message, Transport } from '@verbmq/core';
+import type { Address, Connection, Message, Transport } from '@verbmq/core';
 import type { EchoContestant } from './contestant.js';
 
 /** Up to here a message is worth a copy, so that it need not be awaited. */
@@ -6,12 +6,10 @@ const COPIED_BYTES = 16 * 1024;
 
 /** An echo over one of verbmq's transports, with the public interface alone. */
 export function verbmqEcho(createTransport: () => Transport, listenAddress: () => Address): EchoContestant {
-  let transport: Transport | undefined;
-  let listener: Listener | undefined;
+  const transport = createTransport();
   return {
     async listen() {
-      transport = createTransport();
-      listener = await transport.listen(listenAddress());
+      const listener = await transport.listen(listenAddress());
       listener.onConnection((connection) => {
         connection.onMessage((message) => answer(connection, message));
       });
@@ -19,7 +17,6 @@ export function verbmqEcho(createTransport: () => Transport, listenAddress: () =
     },
 
     async connect(address, { onAnswer, onError }) {
-      transport = createTransport();
       const connection = await transport.connect(address);
       let closing = false;
       void connection.closed.then(({ error }) => {
@@ -34,13 +31,12 @@ export function verbmqEcho(createTransport: () => Transport, listenAddress: () =
         async close() {
           closing = true;
           await connection.close();
-          await transport?.close();
         },
       };
     },
 
     async close() {
-      await transport?.close();
+      await transport.close();
     },
   };
 }

@@ -11,6 +11,9 @@ const HEADINGS: Record<Metric, string> = {
   messagesPerSecond: 'messages/s',
   megabytesPerSecond: 'MB/s',
   cpuMicrosPerMessage: 'CPU µs/message',
+  clientCpuMicrosPerMessage: 'of the client',
+  serverCpuMicrosPerMessage: 'of the server',
+  connectionKib: 'KiB/connection',
 };
 
 /** The whole report for people. */

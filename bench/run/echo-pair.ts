@@ -1,10 +1,11 @@
 import type { NodeContestantName } from '../contestants/index.js';
+import { connectionsOf } from '../scenarios.js';
 import { EchoChild } from './echo-child.js';
-import type { LoadResult, LoadSpec } from './load.js';
+import type { LoadResult, LoadSpec } from './load-result.js';
 import type { Placement } from './placement.js';
 
 export interface PairResult extends LoadResult {
-  /** CPU time of server and client together, in microseconds. */
+  /** CPU time of server and client together, in microseconds; `cpuMicros` is the client's. */
   readonly pairCpuMicros: number;
 }
 
@@ -14,16 +15,21 @@ export interface PairOptions {
   readonly nodeOptions?: readonly string[];
 }
 
+/** What makes a connection hold all that it needs for messages. */
+const FIRST_EXCHANGE = { bytes: 64, inFlight: 2, durationMs: 0 };
+
 /** A server and a client of one contestant, connected, in two fresh processes. */
 export class EchoPair {
   readonly #server: EchoChild;
   readonly #client: EchoChild;
+  /** Where there are many connections: what one holds in the process in which that is more, in KiB. */
+  connectionKib: number | undefined;
 
   /** Starts the two processes and connects them. */
   static async start(contestant: NodeContestantName, options: PairOptions = {}): Promise<EchoPair> {
     const pair = new EchoPair(contestant, options);
     try {
-      await pair.#client.ask('connect', await pair.#server.ask('listen'));
+      await pair.#connect(connectionsOf(contestant));
       return pair;
     } catch (error) {
       await pair.stop().catch(() => {}); // the first error is the one to report
@@ -34,6 +40,20 @@ export class EchoPair {
   private constructor(contestant: NodeContestantName, { placement = 'free', nodeOptions }: PairOptions) {
     this.#server = new EchoChild(contestant, 'server', placement, nodeOptions);
     this.#client = new EchoChild(contestant, 'client', placement, nodeOptions);
+  }
+
+  async #connect(connections: number): Promise<void> {
+    const address = await this.#server.ask('listen');
+    const before = connections > 1 ? await this.#memory() : undefined;
+    await this.#client.ask('connect', { address, connections });
+    if (before === undefined) return;
+    await this.load(FIRST_EXCHANGE);
+    const growth = (await this.#memory()).map((bytes, index) => bytes - (before[index] ?? 0));
+    this.connectionKib = Math.max(...growth) / connections / 1024;
+  }
+
+  #memory(): Promise<number[]> {
+    return Promise.all([this.#server.ask('memory'), this.#client.ask('memory')]);
   }
 
   /** Produces load for its time and measures it. Nothing else is on its way before or after. */

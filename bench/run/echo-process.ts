@@ -2,16 +2,16 @@
  * The program of an echo server or client: `node echo-process.js CONTESTANT`. It does what its parent asks for (see
  * protocol.ts) and ends when it was told to stop, or when its parent is gone.
  */
-import type { EchoClient } from '../contestants/contestant.js';
-import { isNodeContestant, NODE_CONTESTANTS } from '../contestants/index.js';
-import { Load, type LoadSpec } from './load.js';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createContestant, isNodeContestant } from '../contestants/index.js';
+import { Clients } from './clients.js';
 import type { Commands, Reply, Request } from './protocol.js';
 
 const name = process.argv[2] ?? '';
 if (!isNodeContestant(name)) throw new Error(`there is no contestant ${name}`);
-const contestant = NODE_CONTESTANTS[name]();
-const load = new Load();
-let client: EchoClient | undefined;
+const contestant = await createContestant(name);
+const clients = new Clients();
 
 const commands: {
   [Name in keyof Commands]: (argument: Commands[Name]['argument']) => Promise<Commands[Name]['answer']>;
@@ -19,24 +19,30 @@ const commands: {
   async listen() {
     return (await contestant.listen()).address;
   },
-  async connect(address) {
-    client = await contestant.connect(address, load.handlers);
+  async connect({ address, connections }) {
+    await clients.connect(contestant, address, connections);
     return undefined;
   },
-  async load(spec: LoadSpec) {
-    if (client === undefined) throw new Error('load before connect');
-    return await load.run(client, spec);
-  },
+  load: (spec) => clients.load(spec),
   async cpu() {
     const { user, system } = process.cpuUsage();
-    return user + system;
+    return user + system + (contestant.helperCpuMicros?.() ?? 0);
+  },
+  async memory() {
+    collectGarbage();
+    return process.memoryUsage().rss;
   },
   async stop() {
-    await client?.close();
+    await clients.close();
     await contestant.close();
     return undefined;
   },
 };
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc')();
+}
 
 function reply(message: Reply): void {
   process.send?.(message);

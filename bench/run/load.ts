@@ -1,32 +1,12 @@
-import { build, type Histogram } from 'hdr-histogram-js';
-import type { EchoClient, EchoHandlers } from '../contestants/contestant.js';
-
-export interface LoadSpec {
-  /** Length of each message. */
-  readonly bytes: number;
-  /** Messages that are on their way at any time. */
-  readonly inFlight: number;
-  readonly durationMs: number;
-}
-
-export interface LoadResult {
-  /** Messages that were answered, rightly. */
-  readonly messages: number;
-  readonly elapsedMs: number;
-  /** CPU time of this process during the load, in microseconds. */
-  readonly cpuMicros: number;
-  /** Round-trip times in nanoseconds; present where one message is on its way at a time. */
-  readonly roundTrip?: {
-    readonly p50: number;
-    readonly p99: number;
-    readonly p999: number;
-    readonly max: number;
-  };
-}
+import type { CallClient, EchoClient, EchoHandlers } from '../contestants/contestant.js';
+import { runCalls } from './call-load.js';
+import { cpuSince, type LoadResult, type LoadSpec } from './load-result.js';
+import { checkAnswer, createMessage, mark } from './marking.js';
+import { RoundTrips } from './round-trips.js';
 
 /**
- * Sends messages to an echo server, as many as `inFlight` at a time, and checks every answer: they come in order, each
- * with the length and the marker of the message that it answers.
+ * Sends messages over one connection, as many as `inFlight` at a time, and checks every answer: it must have the length and
+ * the marker of the message that it answers. Calls have their answers; of messages, the answers come in order.
  */
 export class Load {
   readonly handlers: EchoHandlers = {
@@ -38,7 +18,8 @@ export class Load {
   #reject: ((error: Error) => void) | undefined;
   #error: Error | undefined;
 
-  run(client: EchoClient, spec: LoadSpec): Promise<LoadResult> {
+  run(client: EchoClient | CallClient, spec: LoadSpec): Promise<LoadResult> {
+    if ('call' in client) return runCalls(client, spec);
     return new Promise((resolve, reject) => {
       if (this.#error !== undefined) throw this.#error;
       this.#reject = reject;
@@ -53,12 +34,8 @@ export class Load {
   }
 
   #runSequential(client: EchoClient, spec: LoadSpec, finish: (result: LoadResult) => void): void {
-    const message = new Uint8Array(spec.bytes);
-    const histogram = build({
-      lowestDiscernibleValue: 1,
-      highestTrackableValue: 60e9,
-      numberOfSignificantValueDigits: 3,
-    });
+    const message = createMessage(spec.bytes);
+    const roundTrips = new RoundTrips();
     const cpu = process.cpuUsage();
     const startedAt = performance.now();
     const endAt = startedAt + spec.durationMs;
@@ -67,14 +44,14 @@ export class Load {
     this.#onAnswer = (data) => {
       const now = performance.now();
       checkAnswer(data, spec.bytes, count);
-      histogram.recordValue(Math.round((now - sentAt) * 1e6));
+      roundTrips.record(now - sentAt);
       count++;
       if (now >= endAt) {
         finish({
           messages: count,
           elapsedMs: now - startedAt,
           cpuMicros: cpuSince(cpu),
-          roundTrip: summary(histogram),
+          roundTrip: roundTrips.summary(),
         });
         return;
       }
@@ -88,7 +65,7 @@ export class Load {
 
   #runPipelined(client: EchoClient, spec: LoadSpec, finish: (result: LoadResult) => void): void {
     // A buffer for each message on its way: it is used again only when its answer is here.
-    const messages = Array.from({ length: spec.inFlight }, () => new Uint8Array(spec.bytes));
+    const messages = Array.from({ length: spec.inFlight }, () => createMessage(spec.bytes));
     const cpu = process.cpuUsage();
     const startedAt = performance.now();
     let ending = false;
@@ -131,39 +108,4 @@ export class Load {
     this.#onAnswer = () => {};
     this.#reject?.(error);
   }
-}
-
-/** Writes a message's number into its first four bytes, and its complement into the last. */
-export function mark(message: Uint8Array, number: number): void {
-  message[0] = number;
-  message[1] = number >>> 8;
-  message[2] = number >>> 16;
-  message[3] = number >>> 24;
-  message[message.length - 1] = ~number;
-}
-
-/** @throws Error when `data` is not the message `number` of `bytes` bytes. */
-export function checkAnswer(data: Uint8Array, bytes: number, number: number): void {
-  if (data.length !== bytes) throw new Error(`answer ${number} has ${data.length} bytes instead of ${bytes}`);
-  const marked =
-    data[0] === (number & 255) &&
-    data[1] === ((number >>> 8) & 255) &&
-    data[2] === ((number >>> 16) & 255) &&
-    data[3] === number >>> 24 &&
-    data[bytes - 1] === (~number & 255);
-  if (!marked) throw new Error(`answer ${number} does not have the content of message ${number}`);
-}
-
-function summary(histogram: Histogram): NonNullable<LoadResult['roundTrip']> {
-  return {
-    p50: histogram.getValueAtPercentile(50),
-    p99: histogram.getValueAtPercentile(99),
-    p999: histogram.getValueAtPercentile(99.9),
-    max: histogram.maxValue,
-  };
-}
-
-function cpuSince(start: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(start);
-  return user + system;
 }

@@ -6,8 +6,12 @@ import { EchoPair, type PairResult } from './echo-pair.js';
 import { type Disturbance, disturbanceBetween, readMachineTimes } from './machine-load.js';
 import type { Placement } from './placement.js';
 
-/** Few enough for messages of any length. */
 const WARM_UP_IN_FLIGHT = 16;
+/** The most that is in flight only to warm up. */
+const WARM_UP_BYTES = 1024 * 1024;
+/** What passes before anything is measured, unless that takes too long. */
+const WARM_UP_MESSAGES = 2000;
+const WARM_UP_REPEATS = 12;
 
 export interface MeasureOptions {
   readonly placement: Placement;
@@ -49,7 +53,7 @@ async function measureNode(
     const before = readMachineTimes();
     const result = await pair.load({ bytes, inFlight, durationMs: seconds * 1000 });
     return {
-      measures: measuresOf(scenario, result),
+      measures: measuresOf(scenario, result, pair.connectionKib),
       disturbance: disturbanceBetween(before, readMachineTimes(), result.pairCpuMicros / 1e6),
     };
   } finally {
@@ -59,25 +63,35 @@ async function measureNode(
 
 /**
  * V8 compiles what has run some thousand times. One message at a time that takes long where everything is slow, so half
- * of the time many are in flight.
+ * of the time many are in flight. Of large messages few pass in a short time, so they go on until enough have passed.
  */
 async function warmUp(pair: EchoPair, { bytes, inFlight }: Scenario, seconds: number): Promise<void> {
   const durationMs = (seconds * 1000) / 2;
-  await pair.load({ bytes, inFlight: Math.max(inFlight, WARM_UP_IN_FLIGHT), durationMs });
-  await pair.load({ bytes, inFlight, durationMs });
+  const many = bytes * WARM_UP_IN_FLIGHT <= WARM_UP_BYTES ? Math.max(inFlight, WARM_UP_IN_FLIGHT) : inFlight;
+  let { messages } = await pair.load({ bytes, inFlight: many, durationMs });
+  for (let repeats = 0; repeats < WARM_UP_REPEATS; repeats++) {
+    messages += (await pair.load({ bytes, inFlight, durationMs })).messages;
+    if (messages >= WARM_UP_MESSAGES) return;
+  }
 }
 
-function measuresOf(scenario: Scenario, result: PairResult): Measures {
-  const messagesPerSecond = (result.messages / result.elapsedMs) * 1000;
+function measuresOf(scenario: Scenario, result: PairResult, connectionKib: number | undefined): Measures {
+  const { messages, cpuMicros, pairCpuMicros, roundTrip } = result;
+  const messagesPerSecond = (messages / result.elapsedMs) * 1000;
   const all: Measures = {
     messagesPerSecond,
     megabytesPerSecond: (messagesPerSecond * scenario.bytes) / 1e6,
-    cpuMicrosPerMessage: result.pairCpuMicros / result.messages,
+    cpuMicrosPerMessage: pairCpuMicros / messages,
+    clientCpuMicrosPerMessage: cpuMicros / messages,
+    serverCpuMicrosPerMessage: (pairCpuMicros - cpuMicros) / messages,
+    ...(connectionKib === undefined ? {} : { connectionKib }),
+    ...(roundTrip === undefined
+      ? {}
+      : {
+          p50Micros: roundTrip.p50 / 1000,
+          p99Micros: roundTrip.p99 / 1000,
+          p999Micros: roundTrip.p999 / 1000,
+        }),
   };
-  if (result.roundTrip !== undefined) {
-    all.p50Micros = result.roundTrip.p50 / 1000;
-    all.p99Micros = result.roundTrip.p99 / 1000;
-    all.p999Micros = result.roundTrip.p999 / 1000;
-  }
   return Object.fromEntries(scenario.metrics.map((metric) => [metric, all[metric]]));
 }

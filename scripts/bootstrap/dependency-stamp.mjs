@@ -18,14 +18,16 @@ function fingerprint(root) {
   const hash = createHash('sha256');
   // Some dependencies are programs for one platform.
   hash.update(`${process.platform} ${process.arch}\n`);
-  const files = ['pnpm-lock.yaml', 'pnpm-workspace.yaml', '.npmrc'].map((name) => join(root, name));
+  const files = ['pnpm-lock.yaml', 'pnpm-workspace.yaml', '.npmrc']
+    .map((name) => join(root, name))
+    .filter((path) => existsSync(path));
   for (const path of [...files, ...manifests(root)]) {
     hash.update(readFileSync(path)).update('\0');
   }
   return hash.digest('hex');
 }
 
-/** @param {string} root the checkout @returns {boolean} */
+/** @param {string} root the checkout, or a project of its own @returns {boolean} */
 export function dependenciesInstalled(root) {
   const stamp = stampPath(root);
   if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== fingerprint(root)) {

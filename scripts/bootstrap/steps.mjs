@@ -4,13 +4,14 @@
  * Node's own modules only: nothing is installed yet.
  */
 
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { thisDistribution } from '../../test/vm/distribution.mjs';
 import { GuestError } from '../../test/vm/guest-error.mjs';
 import { ensureImage } from '../../test/vm/image.mjs';
 import { ensurePackages, runPackages } from '../../test/vm/packages.mjs';
-import { root, tools } from '../lib/paths.mjs';
+import { peersDirectory, root, tools } from '../lib/paths.mjs';
 import { runProcess } from '../lib/run-process.mjs';
 import { BootstrapError } from './bootstrap-error.mjs';
 import { dependenciesInstalled, recordDependencies } from './dependency-stamp.mjs';
@@ -31,7 +32,7 @@ const log = (/** @type {string} */ text) => console.error(`bootstrap: ${text}`);
 /**
  * Runs a step's process; its output is shown when it fails.
  * @param {string} title @param {string} command @param {string[]} args
- * @param {{timeLimitMs: number, env?: NodeJS.ProcessEnv}} settings
+ * @param {{timeLimitMs: number, cwd?: string, env?: NodeJS.ProcessEnv}} settings
  * @returns {Promise<string>} what it printed
  * @throws {BootstrapError}
  */
@@ -50,21 +51,25 @@ async function step(title, command, args, settings) {
   return result.output;
 }
 
-/** Installs the dependencies that the lockfile names, with the pnpm that package.json names. */
-export async function installDependencies() {
-  if (dependenciesInstalled(root)) {
+/**
+ * Installs the dependencies that a project's lockfile names, with the pnpm that package.json names.
+ * @param {string} [project] its directory
+ */
+export async function installDependencies(project = root) {
+  if (dependenciesInstalled(project)) {
     return;
   }
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  log(`installing the dependencies with ${manifest.packageManager}`);
+  const title = `installing the dependencies${project === root ? '' : ` of ${relative(root, project)}`}`;
+  log(`${title} with ${manifest.packageManager}`);
   await step(
-    'installing the dependencies',
+    title,
     'npx',
     ['--yes', manifest.packageManager, 'install', '--frozen-lockfile'],
     // pnpm asks nobody before it replaces a damaged node_modules.
-    { timeLimitMs: 10 * minutes, env: { ...process.env, CI: 'true' } },
+    { cwd: project, timeLimitMs: 10 * minutes, env: { ...process.env, CI: 'true' } },
   );
-  recordDependencies(root);
+  recordDependencies(project);
 }
 
 /** Compiles what is run: the packages, the examples and the benchmark. Tests are compiled as they are run. */
@@ -94,6 +99,28 @@ export async function buildAddon({ required }) {
   );
   if (!output.includes('up to date')) {
     log(output.trim());
+  }
+}
+
+/**
+ * Installs what `bench --peers` compares with, and compiles it. A nats-server that cannot be installed is left out: the benchmark
+ * says so.
+ */
+export async function preparePeers() {
+  await installDependencies(peersDirectory);
+  await step('compiling the peers', process.execPath, [tools.tsc, '--build', peersDirectory], {
+    timeLimitMs: 10 * minutes,
+  });
+  if (spawnSync('nats-server', ['--version']).status === 0) {
+    return;
+  }
+  try {
+    ensurePackages(['nats-server'], log);
+  } catch (error) {
+    if (!(error instanceof GuestError)) {
+      throw error;
+    }
+    log(`nats is left out. ${error.message}`);
   }
 }
 

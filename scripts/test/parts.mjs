@@ -146,6 +146,16 @@ export const parts = [
     run: (/** @type {PartContext} */ context) =>
       runVitest(context, { name: project, args: ['--project', project] }, 10 * minute),
   })),
+  {
+    name: 'peers',
+    title: 'what rpc is compared with: its packages, types, and that each answers',
+    run: async (context) => [
+      await context.check('bootstrap of the peers', process.execPath, [script('bootstrap'), '--peers'], {
+        timeLimitMs: 10 * minute,
+      }),
+      ...(await runVitest(context, { name: 'peers', args: ['--project', 'peers'] }, 5 * minute)),
+    ],
+  },
   ...otherNodes.map((version) => ({
     name: `node-${version}`,
     title: `unit and conformance tests on Node ${version}`,

@@ -40,6 +40,14 @@ it('a mistake in the command line ends the benchmark with status 2', () => {
   expect(status).toBe(2);
 });
 
+it('many connections carry the load together, and their memory is told', async () => {
+  const pair = await EchoPair.start('tcp-1000');
+  expect(pair.connectionKib).toBeGreaterThan(0);
+  const { messages } = await pair.load({ bytes: 64, inFlight: 2, durationMs: 10 });
+  expect(messages).toBeGreaterThanOrEqual(2000);
+  await pair.stop();
+});
+
 it('a load that cannot be produced fails, and its processes end', async () => {
   const pair = await EchoPair.start('tcp');
   // The transport refuses the message, for it is longer than its limit.

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { EchoClient } from '../../bench/contestants/contestant.js';
-import { checkAnswer, Load, mark } from '../../bench/run/load.js';
+import type { CallClient, EchoClient } from '../../bench/contestants/contestant.js';
+import { Load } from '../../bench/run/load.js';
+import { checkAnswer, createMessage, mark } from '../../bench/run/marking.js';
 
 /** A client whose server is a function, which answers in a later turn of the event loop. */
 function clientOf(load: Load, server: (message: Uint8Array, number: number) => Uint8Array): EchoClient {
@@ -49,7 +50,7 @@ describe('Load', () => {
 
   it('fails on an answer to another message', async () => {
     const load = new Load();
-    const first = new Uint8Array(64);
+    const first = createMessage(64);
     mark(first, 0);
     const client = clientOf(load, () => first);
     await expect(load.run(client, { ...brief, inFlight: 8 })).rejects.toThrow(
@@ -67,16 +68,74 @@ describe('Load', () => {
   });
 });
 
+/** A client whose calls are answered by a function, each in a later turn, and the last of a turn first. */
+function callerOf(server: (message: Uint8Array, number: number) => Uint8Array): CallClient {
+  let number = 0;
+  let waiting: (() => void)[] = [];
+  return {
+    call(data) {
+      const answer = server(new Uint8Array(data), number++);
+      if (waiting.length === 0) {
+        setImmediate(() => {
+          for (const resolve of waiting.splice(0).reverse()) resolve();
+        });
+      }
+      return new Promise((resolve) => {
+        waiting.push(() => resolve(answer));
+      });
+    },
+    async close() {
+      waiting = [];
+    },
+  };
+}
+
+describe('a load of calls', () => {
+  it.each([1, 8])('counts the answers, in whatever order they come, %i in flight', async (inFlight) => {
+    let asked = 0;
+    const client = callerOf((message) => {
+      asked++;
+      return message;
+    });
+    const result = await new Load().run(client, { ...brief, inFlight });
+    expect(result.messages).toBe(asked);
+    expect(result.messages).toBeGreaterThan(inFlight);
+    expect(result.roundTrip === undefined).toBe(inFlight > 1);
+  });
+
+  it('fails on the answer to another call', async () => {
+    const first = createMessage(64);
+    mark(first, 0);
+    const client = callerOf((message, number) => (number === 20 ? first : message));
+    await expect(new Load().run(client, { ...brief, inFlight: 8 })).rejects.toThrow(
+      'answer 20 does not have the content of message 20',
+    );
+  });
+
+  it('fails with the error of a call', async () => {
+    const client = callerOf(() => {
+      throw new Error('the peer is gone');
+    });
+    await expect(new Load().run(client, { ...brief, inFlight: 8 })).rejects.toThrow('the peer is gone');
+  });
+});
+
 describe('mark and checkAnswer', () => {
+  it('write what JSON carries as it is', () => {
+    const message = createMessage(64);
+    mark(message, 2 ** 32 - 1);
+    expect(JSON.stringify(Buffer.from(message).toString('latin1'))).toHaveLength(66);
+  });
+
   it.each([0, 1, 255, 256, 65_535, 2 ** 31, 2 ** 32 - 1])('know message %i again', (number) => {
-    const message = new Uint8Array(64);
+    const message = createMessage(64);
     mark(message, number);
     expect(() => checkAnswer(message, 64, number)).not.toThrow();
     expect(() => checkAnswer(message, 64, (number + 1) % 2 ** 32)).toThrow();
   });
 
   it('see a message whose end is missing', () => {
-    const message = new Uint8Array(64);
+    const message = createMessage(64);
     mark(message, 7);
     message[63] = 0;
     expect(() => checkAnswer(message, 64, 7)).toThrow(/content/);

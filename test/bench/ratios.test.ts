@@ -5,7 +5,7 @@ import type { Measures, Sample } from '../../bench/scenarios.js';
 const roundTrip: RatioDefinition = {
   name: 'example',
   of: 'tcp',
-  to: 'net',
+  to: ['net'],
   scenario: 'rtt-64B',
   metric: 'p50Micros',
   placement: 'one-core',
@@ -103,6 +103,47 @@ describe('computeRatio', () => {
   });
 });
 
+describe('computeRatio of several to divide by', () => {
+  const peers: RatioDefinition = { ...rate, of: 'rpc-tcp', to: ['ws', 'nats', 'grpc'], goal: 1.5 };
+  const ours = samplesOf(peers, 'rpc-tcp', [300, 320, 310]);
+
+  it('takes the best in what is measured, and names it', () => {
+    const samples = [
+      ...ours,
+      ...samplesOf(peers, 'grpc', [900, 20, 30]),
+      ...samplesOf(peers, 'ws', [150, 155, 160]),
+    ];
+    const ratio = ratioOf(peers, samples);
+    expect(ratio).toMatchObject({ value: 2, holds: true });
+    expect(ratio.basis).toContain('rpc-tcp ÷ ws');
+    const roundTrips = { ...peers, metric: 'p50Micros', scenario: 'call-64B', pick: 'best' } as const;
+    const slower = [...samplesOf(roundTrips, 'rpc-tcp', [30]), ...samplesOf(roundTrips, 'ws', [20])];
+    const all = [...slower, ...samplesOf(roundTrips, 'nats', [25])];
+    expect(ratioOf({ ...roundTrips, goal: 1, direction: 'at-most' }, all)).toMatchObject({
+      value: 1.5,
+      holds: false,
+    });
+  });
+
+  it('is absent when none was measured', () => {
+    expect(isAbsent(computeRatio(peers, ours))).toBe(true);
+  });
+
+  it('is the figure itself when there are none', () => {
+    const memory: RatioDefinition = {
+      ...rate,
+      name: 'memory',
+      of: 'tcp-1000',
+      to: [],
+      metric: 'connectionKib',
+      goal: 64,
+      direction: 'at-most',
+    };
+    const samples = samplesOf(memory, 'tcp-1000', [20, 30, 40]);
+    expect(ratioOf(memory, samples)).toMatchObject({ value: 30, holds: true, spread: 1 / 3 });
+  });
+});
+
 describe('RATIOS', () => {
   it('are the goals of the project', () => {
     const goals = RATIOS.map(({ name, direction, goal }) => `${name} ${direction} ${goal}`);
@@ -111,10 +152,16 @@ describe('RATIOS', () => {
       'tcp_rate_vs_net at-least 2',
       'tcp_rate_vs_net_gathered at-least 0.8',
       'tcp_large_vs_net at-least 0.9',
+      'scale_1000_vs_1 at-least 0.8',
+      'tcp_connection_kib at-most 64',
+      'rpc_rate_vs_best_peer at-least 1.5',
+      'rpc_rtt_vs_best_peer at-most 1',
+      'rpc_cpu_vs_best_peer at-most 0.7',
       'rdma_adaptive_vs_c_event at-most 0.85',
       'rdma_adaptive_vs_c_poll at-most 3',
       'rdma_event_vs_c_event at-most 1.4',
       'net_vs_rdma_adaptive at-least 4',
+      'rpc_over_rdma_vs_raw at-most 1.4',
     ]);
   });
 });

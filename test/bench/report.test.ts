@@ -63,11 +63,23 @@ describe('parseBenchOptions', () => {
 
   it('means all of a kind that is not named', () => {
     const options = parseBenchOptions(['--only=unix']);
-    expect(options.scenarios).toEqual(['rtt-64B', 'rate-64B', 'large-1MiB']);
+    expect(options.scenarios).toEqual(['rtt-64B', 'rate-64B', 'large-1MiB', 'scale-64B']);
     expect(options.placements).toBeUndefined();
   });
 
+  it('has scenarios of its own for the peers', () => {
+    expect(parseBenchOptions(['--peers']).scenarios).toEqual([
+      'call-64B',
+      'call-4KiB',
+      'calls-64B',
+      'calls-4KiB',
+      'calls-1MiB',
+    ]);
+    expect(() => parseBenchOptions(['--only', 'calls-64B'])).toThrow('there is no calls-64B');
+  });
+
   it.each([
+    [['--peers', '--guest'], '--peers is for the machine itself'],
     [['--rounds', '0'], '--rounds needs a positive number'],
     [['--rounds', '1.5'], '--rounds needs a positive number'],
     [['--seconds', 'few'], '--seconds needs a positive number'],

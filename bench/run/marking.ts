@@ -1,0 +1,33 @@
+/**
+ * What is sent: text, so that contestants whose wire is JSON carry it as a string of the same length. It begins with the
+ * message's number and ends with a digit of its complement.
+ */
+
+/** Five bits each, from `0` to `O`: nothing that JSON escapes. */
+const FIRST_DIGIT = 48;
+const DIGITS = 7;
+const FILLING = 120;
+
+/** A message that has no number yet. @param bytes at least 8 */
+export function createMessage(bytes: number): Uint8Array {
+  return new Uint8Array(bytes).fill(FILLING);
+}
+
+/** @param number below 2 ** 32 */
+export function mark(message: Uint8Array, number: number): void {
+  for (let i = 0; i < DIGITS; i++) message[i] = digit(number, i);
+  message[message.length - 1] = digit(~number, 0);
+}
+
+/** @throws Error when `data` is not the message `number` of `bytes` bytes. */
+export function checkAnswer(data: Uint8Array, bytes: number, number: number): void {
+  if (data.length !== bytes) throw new Error(`answer ${number} has ${data.length} bytes instead of ${bytes}`);
+  let marked = data[bytes - 1] === digit(~number, 0);
+  for (let i = 0; i < DIGITS; i++) marked &&= data[i] === digit(number, i);
+  if (!marked) throw new Error(`answer ${number} does not have the content of message ${number}`);
+}
+
+/** The lowest digit first. The last one holds the two bits that are left. */
+function digit(number: number, index: number): number {
+  return FIRST_DIGIT + ((number >>> (5 * index)) & 31);
+}
