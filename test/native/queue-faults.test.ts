@@ -190,8 +190,8 @@ await onSimulatedDevice('rxe', (device) => {
     test('a full send queue is backpressure', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device);
-      // The device has room for 20 sends less than it said, and takes its time.
-      device.set('missing_send_slots', 20);
+      // The device has room for 60 sends less than it said, and takes its time.
+      device.set('missing_send_slots', 60);
       device.set('send_completion_delay_us', 200);
       const refusals = device.calls('ibv_post_send') - device.count('sends');
       await Promise.all([crossedTraffic(pair, 500), until(() => pair.client.stats().bytesBuffered > 0)]);

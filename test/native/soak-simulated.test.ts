@@ -87,7 +87,7 @@ await onSimulatedDevice('rxe', (device) => {
       device.set('jitter_seed', seed);
       device.set('completion_jitter_us', 400);
       device.set('cq_event_delay_us', 100);
-      device.set('missing_send_slots', 10);
+      device.set('missing_send_slots', 60);
       const pairs = [first];
       for (let n = 1; n < 6; n++) pairs.push(await oneMore(first));
       const count = 400;

@@ -21,6 +21,8 @@ export const HANDLE_INDEX_MASK = 0xffff;
 
 /** Records in the shared arrays are four 32-bit integers: kind, handle, a, b. */
 export const RECORD_WORDS = 4;
+/** Records in a row that a one-sided operation takes; see {@link OperationWord}. */
+export const OPERATION_RECORDS = 4;
 
 /** What the engine reports; `cpp/engine/events.h` holds the same numbers. */
 export const EventKind = {
@@ -42,6 +44,8 @@ export const EventKind = {
   closed: 8,
   /** Of a listener: a request that nobody could understand was refused. a: the reason sent. */
   refused: 9,
+  /** a: token of a one-sided operation that is complete. Those that fail end the connection, and are not reported. */
+  operationDone: 10,
 } as const;
 
 /** What JavaScript submits; `cpp/engine/events.h` holds the same numbers. */
@@ -53,7 +57,52 @@ export const SubmissionKind = {
   ping: 3,
   /** `Gate.completed` will soon tell of everything submitted so far, though most sends are not signalled. */
   fence: 4,
+  /** One-sided operations on the peer's memory: each takes {@link OPERATION_RECORDS} records. */
+  read: 5,
+  write: 6,
+  fetchAdd: 7,
+  compareAndSwap: 8,
 } as const;
+
+/** Where the 32-bit words of a one-sided operation lie in its records, behind kind and handle. */
+export const OperationWord = {
+  /** Comes back with `operationDone`. */
+  token: 2,
+  /** Registered memory of this side: what is written from, or what is read into. */
+  region: 3,
+  /** Bytes from its start. */
+  offset: 4,
+  /** At least 1. Of an atomic operation 8: the value before lands in the region, at an offset that is a multiple of 8. */
+  bytes: 5,
+  rkey: 6,
+} as const;
+
+/** Where the 64-bit words of a one-sided operation lie, in pairs of 32-bit words. */
+export const OperationLongWord = {
+  remoteAddress: 4,
+  /** What is added, or what is expected. */
+  operand: 5,
+  /** What is stored where that was found. */
+  swap: 6,
+} as const;
+
+/** What registered memory is for; bits to be added. None is needed to send from it, or to write from it. */
+export const MemoryUse = {
+  remoteRead: 1,
+  remoteWrite: 2,
+  remoteAtomic: 4,
+  /** What this side reads, and the results of its atomic operations, land in it. */
+  sink: 8,
+} as const;
+
+/** Registered memory of one connection. */
+export interface MemoryRegistration {
+  /** Names it in submissions. */
+  readonly region: number;
+  /** Where it starts, and the key to it, in the peer's operations. No other connection's peer can use the key. */
+  readonly address: bigint;
+  readonly rkey: number;
+}
 
 /** Words of a connection's gate, written by the engine and read here without a call. Counters wrap at 2^32. */
 export const Gate = {
@@ -153,6 +202,24 @@ export interface NativeEngine {
   takeDescription(connection: Handle): ConnectionDescription;
   /** Each failure is answered once. */
   takeFailure(handle: Handle): NativeFailure | undefined;
+  /**
+   * Registers `bytes` bytes of `buffer` from `offset` on for `uses` ({@link MemoryUse}) on the device of this connection.
+   * References the buffer until it is deregistered, or the connection has ended. Throws `memlock` or `no-resources`.
+   */
+  registerMemory(
+    connection: Handle,
+    buffer: ArrayBuffer,
+    offset: number,
+    bytes: number,
+    uses: number,
+  ): MemoryRegistration;
+  /**
+   * The peer's access has ended when this returns. Where operations of this side use the memory it stays registered until
+   * they are complete.
+   */
+  deregisterMemory(connection: Handle, region: number): void;
+  /** What is registered at this moment by all connections, their slabs included. */
+  memoryTotals(): { readonly bytes: number; readonly regions: number };
   /** Takes the submissions and posts them. */
   flush(): void;
   /** Ends everything at once, without a farewell. No event follows. */

@@ -3,12 +3,17 @@ import {
   EventKind,
   HANDLE_INDEX_MASK,
   type Handle,
+  type MemoryRegistration,
   type NativeEngine,
+  OPERATION_RECORDS,
+  OperationLongWord,
+  OperationWord,
   RECORD_WORDS,
   RING_WORDS,
   Ring,
   SubmissionKind,
 } from './binding.js';
+import { toVerbmqError } from './native-error.js';
 import { pollingNumber, type ResolvedRdmaOptions } from './options.js';
 
 /** Something that the engine reports on: a listener, an attempt to connect or to accept, a connection. */
@@ -16,7 +21,25 @@ export interface Endpoint {
   readonly handle: Handle;
   /** A message has arrived: the most frequent event by far, so it has a method of its own. */
   messageArrived(slot: number, bytes: number): void;
-  eventArrived(kind: number, a: number): void;
+  eventArrived(kind: number, a: number, b: number): void;
+}
+
+/** A one-sided operation: what of the peer's memory meets what of this side's. */
+export interface OneSidedOperation {
+  readonly kind:
+    | typeof SubmissionKind.read
+    | typeof SubmissionKind.write
+    | typeof SubmissionKind.fetchAdd
+    | typeof SubmissionKind.compareAndSwap;
+  /** An unsigned 32-bit integer that comes back with `EventKind.operationDone`. */
+  readonly token: number;
+  readonly region: number;
+  readonly offset: number;
+  readonly bytes: number;
+  readonly remoteAddress: bigint;
+  readonly rkey: number;
+  readonly operand?: bigint;
+  readonly swap?: bigint;
 }
 
 /** Events of one call from the addon. */
@@ -35,6 +58,7 @@ export class RdmaEngine {
   readonly native: NativeEngine;
   readonly #events = new Int32Array(EVENT_RECORDS * RECORD_WORDS);
   readonly #submissions = new Int32Array(SUBMISSION_RECORDS * RECORD_WORDS);
+  readonly #longWords = new BigUint64Array(this.#submissions.buffer);
   readonly #ring = new Int32Array(RING_WORDS);
   readonly #endpoints: (Endpoint | undefined)[] = [];
   #flushScheduled = false;
@@ -83,6 +107,42 @@ export class RdmaEngine {
     this.#submit(SubmissionKind.fence, handle, 0, 0);
   }
 
+  /** Operations of one connection start and end in the order of these calls. */
+  submitOperation(handle: Handle, operation: OneSidedOperation): void {
+    const at = this.#reserve(OPERATION_RECORDS);
+    if (at === undefined) return;
+    const words = this.#submissions;
+    words[at] = operation.kind;
+    words[at + 1] = handle;
+    words[at + OperationWord.token] = operation.token;
+    words[at + OperationWord.region] = operation.region;
+    words[at + OperationWord.offset] = operation.offset;
+    words[at + OperationWord.bytes] = operation.bytes;
+    words[at + OperationWord.rkey] = operation.rkey;
+    this.#longWords[at / 2 + OperationLongWord.remoteAddress] = operation.remoteAddress;
+    this.#longWords[at / 2 + OperationLongWord.operand] = operation.operand ?? 0n;
+    this.#longWords[at / 2 + OperationLongWord.swap] = operation.swap ?? 0n;
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_MEMLOCK` or `ERR_VERBMQ_NO_BUFFERS` when it cannot be had. */
+  registerMemory(
+    handle: Handle,
+    buffer: ArrayBuffer,
+    offset: number,
+    bytes: number,
+    uses: number,
+  ): MemoryRegistration {
+    try {
+      return this.native.registerMemory(handle, buffer, offset, bytes, uses);
+    } catch (error) {
+      throw toVerbmqError(error, `${bytes} bytes cannot be registered`);
+    }
+  }
+
+  deregisterMemory(handle: Handle, region: number): void {
+    if (!this.#closed) this.native.deregisterMemory(handle, region);
+  }
+
   closeListener(listener: Handle): void {
     if (!this.#closed) this.native.closeListener(listener);
   }
@@ -99,23 +159,29 @@ export class RdmaEngine {
   }
 
   #submit(kind: number, handle: Handle, a: number, b: number): void {
-    if (this.#closed) return;
+    const at = this.#reserve(1);
+    if (at === undefined) return;
     const submissions = this.#submissions;
-    let count = this.#ring[Ring.count] as number;
-    if (count === SUBMISSION_RECORDS) {
-      this.native.flush();
-      count = 0;
-    }
-    const at = count * RECORD_WORDS;
     submissions[at] = kind;
     submissions[at + 1] = handle;
     submissions[at + 2] = a;
     submissions[at + 3] = b;
-    this.#ring[Ring.count] = count + 1;
+  }
+
+  /** Where `records` records of a submission go: the index of their first word. Nothing when the engine is closed. */
+  #reserve(records: number): number | undefined {
+    if (this.#closed) return undefined;
+    let count = this.#ring[Ring.count] as number;
+    if (count + records > SUBMISSION_RECORDS) {
+      this.native.flush();
+      count = 0;
+    }
+    this.#ring[Ring.count] = count + records;
     if (this.#ring[Ring.delivering] === 0 && !this.#flushScheduled) {
       this.#flushScheduled = true;
       process.nextTick(this.#flushTick);
     }
+    return count * RECORD_WORDS;
   }
 
   readonly #flushTick = (): void => {
@@ -133,7 +199,7 @@ export class RdmaEngine {
       const a = events[at + 2] as number;
       try {
         if (kind === EventKind.message) endpoint.messageArrived(a, events[at + 3] as number);
-        else endpoint.eventArrived(kind, a);
+        else endpoint.eventArrived(kind, a, events[at + 3] as number);
       } catch (error) {
         // The rest of the batch goes on; the fault is reported as Node reports any other.
         process.nextTick(() => {

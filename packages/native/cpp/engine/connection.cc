@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "verbs/verbs_error.h"
@@ -26,7 +25,7 @@ void connection::set_memory(const connection_sizes& sizes, connection_memory mem
 void connection::create_queue_pair(device_resources& device) {
   device_ = &device;
   const auto receive_depth = static_cast<uint32_t>(connection_memory::receive_slots(sizes_));
-  const uint32_t send_depth = sizes_.send_slots + control_send_slots;
+  const uint32_t send_depth = sizes_.send_slots + control_send_slots + operation_queue::slots;
   const auto device_depth = static_cast<uint32_t>(std::max(0, device.attributes().max_qp_wr));
   if (std::max(receive_depth, send_depth) > device_depth) {
     throw verbs_error("no-resources", "rdma_create_qp", 0,
@@ -34,12 +33,13 @@ void connection::create_queue_pair(device_resources& device) {
                           " work requests a queue; configure fewer slots");
   }
   reservation_ = device.reserve(receive_depth + send_depth);
-  receive_region_ = std::make_unique<memory_region>(device.domain(), memory_.base,
-                                                    connection_memory::receive_bytes(sizes_), IBV_ACCESS_LOCAL_WRITE);
-  send_region_ = std::make_unique<memory_region>(device.domain(), memory_.send_slot(sizes_, 0),
+  domain_ = std::make_shared<protection_domain>(device.shared_context());
+  receive_region_ = std::make_unique<memory_region>(domain_, memory_.base, connection_memory::receive_bytes(sizes_),
+                                                    IBV_ACCESS_LOCAL_WRITE);
+  send_region_ = std::make_unique<memory_region>(domain_, memory_.send_slot(sizes_, 0),
                                                  connection_memory::send_bytes(sizes_), 0);
-  limits_ = id_->create_queue_pair(device.domain(), reservation_->queue(),
-                                   {send_depth, receive_depth, wished_inline_bytes});
+  limits_ = id_->create_queue_pair(domain_, reservation_->queue(), {send_depth, receive_depth, wished_inline_bytes});
+  port_bytes_ = device.context().port(id_->device_port()).max_msg_sz;
   ledger_ = send_ledger(send_depth);
   credits_ = credits(sizes_.data_slots, control_receive_slots);
   staged_.reserve(send_depth);
@@ -48,6 +48,10 @@ void connection::create_queue_pair(device_resources& device) {
   for (uint32_t slot = 0; slot < receive_depth; ++slot) free_slots_.push_back(slot);
   post_receives();
   if (post_failure_) throw verbs_error(post_failure_->reason, "ibv_post_recv", 0, post_failure_->message);
+}
+
+region_number connection::add_memory(uint8_t* base, size_t bytes, uint32_t uses, std::shared_ptr<void> owner) {
+  return regions_.add(domain_, device_->context().is_iwarp(), base, bytes, uses, std::move(owner));
 }
 
 hello connection::own_hello() const noexcept {
@@ -76,6 +80,13 @@ bool connection::release(uint32_t slot) {
   free_slots_.push_back(slot);
   ++free_data_;
   return true;
+}
+
+bool connection::submit(operation wanted) {
+  const bool sane =
+      wanted.local != nullptr && wanted.bytes > 0 && wanted.local->holds(wanted.local_offset, wanted.bytes);
+  if (sane) operations_.push(std::move(wanted));
+  return sane;
 }
 
 void connection::want_abort(std::string text) {
@@ -110,112 +121,6 @@ void connection::post_receives() {
   free_control_ = 0;
 }
 
-void connection::stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled) {
-  frame_header header{type, 0, 0, length, next_sequence_++, 0};
-  if (type != frame_type::abort) {
-    // The room that an abort makes is for nobody: the peer's waiting sends are to fail.
-    header.control_credits = credits_.take_control();
-    header.data_credits = credits_.take_data();
-  }
-  header.write(frame);
-  const auto bytes = static_cast<uint32_t>(frame_header::bytes) + length;
-
-  // One in several is signalled: enough to learn in time that slots are free, and no interrupt for each message.
-  if (what == send_class::farewell) signalled = true;
-  if (what == send_class::data) {
-    credits_.sent_data();
-    signalled = signalled || ++unsignalled_data_ >= std::max(1u, sizes_.send_slots / 4);
-  } else {
-    credits_.sent_control();
-    ++control_outstanding_;
-    signalled = signalled || ++unsignalled_control_ >= control_send_slots / 4;
-  }
-  if (signalled) {
-    unsignalled_data_ = 0;
-    unsignalled_control_ = 0;
-  }
-
-  ibv_send_wr request{};
-  request.wr_id = work_id{self_, work_kind::send, ledger_.push(what)}.encode();
-  request.opcode = IBV_WR_SEND;
-  request.num_sge = 1;
-  if (signalled) request.send_flags |= IBV_SEND_SIGNALED;
-  if (bytes <= limits_.inline_bytes) request.send_flags |= IBV_SEND_INLINE;
-  staged_.push_back({request, {reinterpret_cast<uintptr_t>(frame), bytes, send_region_->lkey()}});
-}
-
-bool connection::stage_control(frame_type type, send_class what, bool signalled) {
-  if (!credits_.may_send_control() || ledger_.full() || control_outstanding_ >= control_send_slots) return false;
-  uint8_t* frame = memory_.control_frame(sizes_, next_control_frame_);
-  next_control_frame_ = (next_control_frame_ + 1) % control_send_slots;
-  stage(type, what, frame, 0, signalled);
-  return true;
-}
-
-void connection::stage_all() {
-  if (wants_.abort) {
-    // Nothing follows an abort, so it does not wait for the data before it.
-    if (abort_sent_ || !credits_.may_send_control() || ledger_.full()) return;
-    const size_t room = std::min<size_t>(abort_text_bytes, peer_.slot_bytes - frame_header::bytes);
-    const size_t length = std::min(room, abort_text_.size());
-    uint8_t* frame = memory_.abort_frame(sizes_);
-    std::memcpy(frame + frame_header::bytes, abort_text_.data(), length);
-    stage(frame_type::abort, send_class::farewell, frame, static_cast<uint32_t>(length));
-    abort_sent_ = true;
-    return;
-  }
-  if (wants_.ready && stage_control(frame_type::ready, send_class::control)) wants_.ready = false;
-  if (wants_.ready) return;
-  while (pending_head_ < pending_.size() && credits_.may_send_data() && !ledger_.full()) {
-    const pending_send& next = pending_[pending_head_++];
-    stage(frame_type::data, send_class::data, memory_.send_slot(sizes_, next.slot), next.bytes);
-  }
-  if (pending_head_ == pending_.size()) {
-    pending_.clear();
-    pending_head_ = 0;
-    if (wants_.close && !close_sent_) close_sent_ = stage_control(frame_type::close, send_class::farewell);
-  }
-  if (wants_.pong && stage_control(frame_type::pong, send_class::control)) wants_.pong = false;
-  if (wants_.ping && stage_control(frame_type::ping, send_class::control)) wants_.ping = false;
-  if (wants_.fence && pending_.empty()) {
-    const bool needed = unsignalled_data_ > 0;
-    if (!needed || stage_control(frame_type::credit, send_class::control, true)) wants_.fence = false;
-  }
-  if (credits_.grant_is_due()) stage_control(frame_type::credit, send_class::control);
-}
-
-std::optional<failure> connection::post_staged() {
-  if (staged_.empty()) return std::nullopt;
-  for (size_t i = 0; i < staged_.size(); ++i) {
-    staged_[i].request.sg_list = &staged_[i].piece;
-    staged_[i].request.next = i + 1 < staged_.size() ? &staged_[i + 1].request : nullptr;
-  }
-  ibv_send_wr* refused = nullptr;
-  int error_number = ibv_post_send(id_->queue_pair(), &staged_.front().request, &refused);
-  if (error_number < 0) error_number = EIO;
-
-  size_t posted = 0;
-  while (posted < staged_.size() && (error_number == 0 || &staged_[posted].request != refused)) ++posted;
-  staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(posted));
-
-  // A full send queue is backpressure: what stays staged goes when earlier sends are complete.
-  if (error_number == 0 || (error_number == ENOMEM && ledger_.outstanding() > staged_.size())) return std::nullopt;
-  const verbs_error error = call_failed("ibv_post_send", error_number);
-  return failure{error.reason(), error.what()};
-}
-
-std::optional<failure> connection::flush() {
-  if (phase_ != connection_phase::open && phase_ != connection_phase::accepting) return std::nullopt;
-  // Receives are posted in groups, but never so late that the peer could run out of credits that are due.
-  const uint32_t group = std::max(1u, sizes_.data_slots / 8);
-  if (free_slots_.size() >= group || free_control_ > 0) post_receives();
-  if (post_failure_) return std::exchange(post_failure_, std::nullopt);
-  // The accepting side is silent until it has heard from the other one, as iWARP demands.
-  if (phase_ != connection_phase::open) return std::nullopt;
-  stage_all();
-  return post_staged();
-}
-
 std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, received_frame& frame) {
   if (bytes < frame_header::bytes) return protocol_failure("a frame of " + std::to_string(bytes) + " bytes");
   const auto header = frame_header::read(memory_.receive_slot(sizes_, slot));
@@ -244,25 +149,6 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
   }
   frame = {header->type, header->length};
   return std::nullopt;
-}
-
-void connection::complete_send(uint32_t number) noexcept {
-  const send_ledger::completed done = ledger_.complete(number);
-  control_outstanding_ -= done.control;
-  if (done.farewell) farewell_complete_ = true;
-  if (done.data > 0) {
-    memory_.gate[gate_completed] =
-        static_cast<int32_t>(static_cast<uint32_t>(memory_.gate[gate_completed]) + done.data);
-    gate_moved_ = true;
-  }
-}
-
-bool connection::take_writable() noexcept {
-  if (!gate_moved_) return false;
-  gate_moved_ = false;
-  if (memory_.gate[gate_want_writable] == 0) return false;
-  memory_.gate[gate_want_writable] = 0;
-  return true;
 }
 
 }  // namespace verbmq

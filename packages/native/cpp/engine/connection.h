@@ -5,11 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/credits.h"
 #include "engine/device_resources.h"
 #include "engine/memory_layout.h"
+#include "engine/operation_queue.h"
+#include "engine/region_table.h"
 #include "engine/send_ledger.h"
 #include "engine/wire.h"
 #include "engine/work_id.h"
@@ -27,6 +30,9 @@ enum class connection_phase { resolving_address, resolving_route, connecting, re
 
 class connection {
  public:
+  /// A slab is registered in two pieces.
+  static constexpr size_t slab_regions = 2;
+
   connection(handle self, std::unique_ptr<cm_id> id, connection_phase phase)
       : self_(self), id_(std::move(id)), phase_(phase) {}
   /// The queue pair goes first: after that the device touches nothing, and the memory may be given back.
@@ -54,9 +60,21 @@ class connection {
   uint32_t inline_bytes() const noexcept { return limits_.inline_bytes; }
   const device_resources* device() const noexcept { return device_; }
 
+  // Registered memory beside the slab. It lives until it is removed, or until the connection has ended.
+  region_number add_memory(uint8_t* base, size_t bytes, uint32_t uses, std::shared_ptr<void> owner);
+  void remove_memory(region_number number) { regions_.remove(number); }
+  std::shared_ptr<const registered_memory> memory(region_number number) const { return regions_.find(number); }
+  const region_table& regions() const noexcept { return regions_; }
+  size_t slab_bytes() const noexcept { return has_queue_pair() ? memory_.bytes : 0; }
+
+  /// Reads and atomics that may be in flight, as both devices have agreed.
+  void set_read_depth(uint32_t depth) noexcept { operations_.configure(depth, port_bytes_); }
+  uint32_t read_depth() const noexcept { return operations_.read_depth(); }
+
   // From the submission ring. False for arguments out of range, which only a fault in this package can give.
   bool submit(uint32_t slot, uint32_t bytes);
   bool release(uint32_t slot);
+  bool submit(operation wanted);
 
   // Frames that go out with the next flush. Asking twice before it sends one.
   void want_ready() noexcept { wants_.ready = true; }
@@ -78,8 +96,10 @@ class connection {
   std::optional<failure> receive(uint32_t slot, uint32_t bytes, received_frame& frame);
   const uint8_t* payload(uint32_t slot) const { return memory_.receive_slot(sizes_, slot) + frame_header::bytes; }
 
-  /// Completes the send `number` and all before it.
-  void complete_send(uint32_t number) noexcept;
+  /// Completes the work request `number` of the send queue and all before it.
+  void complete_send(uint32_t number);
+  /// Operations that are complete and have not been reported.
+  std::vector<operation> take_finished() { return std::exchange(finished_, {}); }
 
   /// True once when JavaScript waits for a gate that has moved.
   bool take_writable() noexcept;
@@ -108,6 +128,7 @@ class connection {
   void post_receives();
   void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled = false);
   bool stage_control(frame_type type, send_class what, bool signalled = false);
+  void stage_operations();
   void stage_all();
   std::optional<failure> post_staged();
 
@@ -118,10 +139,13 @@ class connection {
   connection_sizes sizes_{};
   connection_memory memory_{};
   device_resources* device_ = nullptr;
+  std::shared_ptr<protection_domain> domain_;
   std::unique_ptr<device_resources::reservation> reservation_;
   std::unique_ptr<memory_region> receive_region_;
   std::unique_ptr<memory_region> send_region_;
+  region_table regions_;
   queue_pair_limits limits_{};
+  uint32_t port_bytes_ = 0;  // the most in one work request
 
   hello peer_;
   credits credits_;
@@ -135,6 +159,8 @@ class connection {
   };
   std::vector<pending_send> pending_;
   size_t pending_head_ = 0;
+  operation_queue operations_;
+  std::vector<operation> finished_;
   uint32_t unsignalled_data_ = 0;
   uint32_t unsignalled_control_ = 0;
   uint32_t control_outstanding_ = 0;

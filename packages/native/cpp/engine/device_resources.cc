@@ -17,7 +17,6 @@ device_resources::device_resources(std::shared_ptr<device_context> context)
     : context_(std::move(context)),
       guard_(mapping_guard::of(context_)),
       attributes_(context_->attributes()),
-      domain_(std::make_shared<protection_domain>(context_)),
       channel_(std::make_shared<completion_channel>(context_)) {}
 
 device_resources::reservation::reservation(std::shared_ptr<device_resources> device, size_t shard, uint32_t depth)

@@ -1,4 +1,4 @@
-// What the connections of one engine share on one device: protection domain, completion channel, completion queues.
+// What the connections of one engine share on one device: the completion channel and the completion queues.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,6 @@
 
 #include "verbs/completion_queue.h"
 #include "verbs/mapping_guard.h"
-#include "verbs/protection_domain.h"
 
 namespace verbmq {
 
@@ -16,7 +15,8 @@ class device_resources : public std::enable_shared_from_this<device_resources> {
 
   const device_context& context() const noexcept { return *context_; }
   const ibv_device_attr& attributes() const noexcept { return attributes_; }
-  const std::shared_ptr<protection_domain>& domain() const noexcept { return domain_; }
+  /// For what belongs to one connection: each has a protection domain of its own.
+  const std::shared_ptr<device_context>& shared_context() const noexcept { return context_; }
   const completion_channel& channel() const noexcept { return *channel_; }
 
   /// A place for `depth` work requests on some completion queue, held until destroyed. A queue that overruns is
@@ -53,7 +53,6 @@ class device_resources : public std::enable_shared_from_this<device_resources> {
   // Made before and destroyed after everything that is mapped.
   std::shared_ptr<mapping_guard> guard_;
   ibv_device_attr attributes_;
-  std::shared_ptr<protection_domain> domain_;
   std::shared_ptr<completion_channel> channel_;
   std::vector<shard> shards_;
   size_t next_to_poll_ = 0;

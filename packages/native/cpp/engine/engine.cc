@@ -186,34 +186,7 @@ std::optional<failure> engine::take_failure(handle ended) {
   return taken;
 }
 
-// ---- submissions ------------------------------------------------------------------------------------------------
-
-void engine::submit(const event_record* records, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const event_record& record = records[i];
-    connection* of = find(handle::from_value(static_cast<uint32_t>(record.handle)));
-    if (of == nullptr) continue;
-    bool valid = true;
-    switch (static_cast<submission_kind>(record.kind)) {
-      case submission_kind::send:
-        valid = of->submit(static_cast<uint32_t>(record.a), static_cast<uint32_t>(record.b));
-        break;
-      case submission_kind::release:
-        valid = of->release(static_cast<uint32_t>(record.a));
-        break;
-      case submission_kind::ping:
-        of->want_ping();
-        break;
-      case submission_kind::fence:
-        of->want_fence();
-        break;
-      default:
-        valid = false;
-    }
-    if (!valid) doom(*of, failure{"verbs", "a submission out of range was made"});
-    mark_dirty(*of);
-  }
-}
+// ---- posting ----------------------------------------------------------------------------------------------------
 
 void engine::mark_dirty(connection& of) {
   if (of.dirty) return;

@@ -69,6 +69,23 @@ class engine {
   /// Why a connection or listener ended; each answer is given once.
   std::optional<failure> take_failure(handle ended);
 
+  /// Registers memory for one connection, until deregistered or until the connection has ended. `owner` keeps the
+  /// bytes alive. Throws verbs_error.
+  struct registration {
+    region_number region;
+    uint64_t address;
+    uint32_t rkey;
+  };
+  registration register_memory(handle connection, uint8_t* base, size_t bytes, uint32_t uses,
+                               std::shared_ptr<void> owner);
+  void deregister_memory(handle connection, region_number region);
+  /// What is registered now, slabs included.
+  struct memory_totals {
+    uint64_t bytes = 0;
+    size_t regions = 0;
+  };
+  memory_totals registered_memory_totals() const;
+
   /// Takes `count` records of submissions. Nothing is posted before flush().
   void submit(const event_record* records, size_t count);
   /// Posts for every connection that has something to say, and ends those that are to end.
@@ -125,6 +142,9 @@ class engine {
   void handle_receive(connection& of, uint32_t slot, uint32_t bytes);
   void handle_failed_completion(connection& of, const ibv_wc& completion);
   void settle(connection& of);
+  /// Takes the submission at `record`; answers how many records it took.
+  size_t submit_one(const event_record* record, size_t available);
+  void report_finished(connection& of);
 
   engine_host& host_;
   std::shared_ptr<const verbs_library> library_;

@@ -44,6 +44,7 @@ void engine::handle_completion(const ibv_wc& completion) {
     handle_receive(*of, work.number, completion.byte_len);
   } else {
     of->complete_send(work.number);
+    report_finished(*of);
     settle(*of);
     mark_dirty(*of);
   }

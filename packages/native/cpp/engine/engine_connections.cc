@@ -10,8 +10,7 @@ namespace verbmq {
 
 namespace {
 
-// Reads and atomics in flight that are asked of the peer's device at most; few devices have more.
-constexpr int wished_read_depth = 16;
+constexpr int wished_read_depth = operation_queue::wished_read_depth;
 // Retransmissions before a queue pair gives up: the most that the field holds.
 constexpr uint8_t retry_count = 7;
 // 7 would mean for ever. With credits a receiver is always ready, so this is a net below a net.
@@ -33,6 +32,15 @@ rdma_conn_param parameters_for(const device_resources& device, const uint8_t* pr
   parameters.retry_count = retry_count;
   parameters.rnr_retry_count = rnr_retry_count;
   return parameters;
+}
+
+/// What the connecting side may have in flight, from the answer of the accepting one.
+uint32_t agreed_read_depth(const device_resources& device, const cm_event& answer) {
+  const uint8_t own = read_depth(device.attributes().max_qp_init_rd_atom, wished_read_depth);
+  // iWARP drivers do not agree on which of the two is whose; the smaller one is safe.
+  const uint8_t theirs = device.context().is_iwarp() ? std::min(answer.initiator_depth, answer.responder_resources)
+                                                     : answer.initiator_depth;
+  return std::min(own, theirs);
 }
 
 failure rejected(reject_reason reason) {
@@ -185,6 +193,7 @@ void engine::handle_established(connection& of, const cm_event& event) {
   const auto peer = hello::read(event.private_data.data(), event.private_data.size(), reason);
   if (!peer) return doom(of, rejected(reason));
   of.set_peer(*peer);
+  of.set_read_depth(agreed_read_depth(*of.device(), event));
   of.id().set_min_rnr_timer(min_rnr_timer);
   of.enter(connection_phase::open);
   of.want_ready();
@@ -224,7 +233,10 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
     of->enter(connection_phase::accepting);
     uint8_t own[hello::bytes];
     of->own_hello().write(own);
-    of->id().accept(parameters_for(*of->device(), own, sizeof own, of->offered_responder, of->offered_initiator));
+    const rdma_conn_param parameters =
+        parameters_for(*of->device(), own, sizeof own, of->offered_responder, of->offered_initiator);
+    of->set_read_depth(parameters.initiator_depth);
+    of->id().accept(parameters);
     // The peer's first frame may come before the event that says so.
     of->id().set_min_rnr_timer(min_rnr_timer);
   } catch (...) {

@@ -1,5 +1,6 @@
 // What the engine tells JavaScript, and what JavaScript asks of it, as records of four 32-bit integers in shared
-// arrays: a batch of any length costs one call. src/binding.ts holds the same numbers.
+// arrays: a batch of any length costs one call. A submission that needs more takes several records in a row.
+// src/binding.ts holds the same numbers.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,21 @@ enum class event_kind : int32_t {
   peer_closing = 6,  // the peer sends no more messages; all of them have been reported
   pong = 7,          // a sign of life that was asked for
   closed = 8,        // nothing is left of a connection or listener; a: 1 when take_failure() says why, else 0
-  refused = 9        // of a listener; a: reject_reason that a bad request was answered with
+  refused = 9,       // of a listener; a: reject_reason that a bad request was answered with
+  operation_done = 10,  // a: token of a one-sided operation that is complete
+  device_notice = 11    // of no handle: take_device_notices() has something
 };
 
 enum class submission_kind : int32_t {
   send = 1,     // a: send slot, b: payload bytes behind the slot's header
   release = 2,  // a: receive slot
   ping = 3,
-  fence = 4  // learn soon that everything submitted so far is complete
+  fence = 4,  // learn soon that everything submitted so far is complete
+  // These are operation_submissions.
+  read = 5,
+  write = 6,
+  fetch_add = 7,
+  compare_and_swap = 8
 };
 
 struct event_record {
@@ -37,6 +45,24 @@ struct event_record {
   int32_t b;
 };
 static_assert(sizeof(event_record) == event_record::words * sizeof(int32_t), "records are read as four integers");
+
+/// A one-sided operation, as it lies in the array of submissions.
+struct operation_submission {
+  static constexpr size_t records = 4;
+  int32_t kind;
+  int32_t handle;
+  uint32_t token;
+  uint32_t region;  // registered memory of this side
+  uint32_t offset;  // in it, bytes
+  uint32_t bytes;
+  uint32_t rkey;
+  uint32_t reserved;
+  uint64_t remote_address;
+  uint64_t operand;  // what is added, or what is expected
+  uint64_t swap;
+  uint64_t reserved_too;
+};
+static_assert(sizeof(operation_submission) == operation_submission::records * sizeof(event_record), "whole records");
 
 /// Events waiting for delivery. They are copied out, so that events raised while JavaScript reads a batch never
 /// overwrite it.

@@ -1,5 +1,5 @@
-// Which sends are posted and not yet known to be complete, in order. A queue pair completes sends in the order of
-// posting, so the completion of one (only one in several is signalled) completes all before it.
+// Which work requests of the send queue are posted and not yet known to be complete, in order. A queue pair completes
+// them in the order of posting, so the completion of one (only one in several is signalled) completes all before it.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace verbmq {
 
-enum class send_class : uint8_t { data, control, farewell };
+enum class send_class : uint8_t { data, control, farewell, operation };
 
 class send_ledger {
  public:
@@ -29,6 +29,7 @@ class send_ledger {
   struct completed {
     uint32_t data = 0;
     uint32_t control = 0;
+    uint32_t operation = 0;  // pieces of one-sided operations
     bool farewell = false;
   };
 
@@ -41,6 +42,7 @@ class send_ledger {
       switch (entries_[first_]) {
         case send_class::data: ++result.data; break;
         case send_class::control: ++result.control; break;
+        case send_class::operation: ++result.operation; break;
         case send_class::farewell:
           ++result.control;
           result.farewell = true;

@@ -72,6 +72,9 @@ Napi::Function engine_object::define(Napi::Env env) {
                       InstanceMethod("destroy", &engine_object::destroy),
                       InstanceMethod("takeDescription", &engine_object::take_description),
                       InstanceMethod("takeFailure", &engine_object::take_failure),
+                      InstanceMethod("registerMemory", &engine_object::register_memory),
+                      InstanceMethod("deregisterMemory", &engine_object::deregister_memory),
+                      InstanceMethod("memoryTotals", &engine_object::memory_totals),
                       InstanceMethod("flush", &engine_object::flush),
                       InstanceMethod("close", &engine_object::close)});
 }
@@ -200,6 +203,45 @@ Napi::Value engine_object::take_description(const Napi::CallbackInfo& info) {
 Napi::Value engine_object::take_failure(const Napi::CallbackInfo& info) {
   const auto why = open_engine(info).take_failure(handle_argument(info));
   return why ? Napi::Value(to_javascript(info.Env(), *why)) : info.Env().Undefined();
+}
+
+Napi::Value engine_object::register_memory(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  engine& target = open_engine(info);
+  if (!info[1].IsArrayBuffer()) throw Napi::TypeError::New(env, "buffer must be an ArrayBuffer");
+  auto buffer = info[1].As<Napi::ArrayBuffer>();
+  const int64_t offset = info[2].As<Napi::Number>().Int64Value();
+  const int64_t bytes = info[3].As<Napi::Number>().Int64Value();
+  const auto size = static_cast<int64_t>(buffer.ByteLength());
+  if (offset < 0 || bytes < 1 || offset > size || bytes > size - offset || bytes > UINT32_MAX) {
+    throw Napi::RangeError::New(env, "the memory to register is not within its buffer");
+  }
+  auto owner = std::make_shared<Napi::Reference<Napi::ArrayBuffer>>(Napi::Persistent(buffer));
+  const engine::registration made = guarded(env, [&] {
+    return target.register_memory(handle_argument(info), static_cast<uint8_t*>(buffer.Data()) + offset,
+                                  static_cast<size_t>(bytes), info[4].As<Napi::Number>().Uint32Value(),
+                                  std::move(owner));
+  });
+  Napi::Object value = Napi::Object::New(env);
+  value.Set("region", Napi::Number::New(env, made.region));
+  value.Set("address", Napi::BigInt::New(env, made.address));
+  value.Set("rkey", Napi::Number::New(env, made.rkey));
+  return value;
+}
+
+void engine_object::deregister_memory(const Napi::CallbackInfo& info) {
+  engine& target = open_engine(info);
+  // What was submitted before may use the memory, and is looked up by its number.
+  runtime_->pump();
+  target.deregister_memory(handle_argument(info), info[1].As<Napi::Number>().Uint32Value());
+}
+
+Napi::Value engine_object::memory_totals(const Napi::CallbackInfo& info) {
+  const engine::memory_totals totals = open_engine(info).registered_memory_totals();
+  Napi::Object value = Napi::Object::New(info.Env());
+  value.Set("bytes", Napi::Number::New(info.Env(), static_cast<double>(totals.bytes)));
+  value.Set("regions", Napi::Number::New(info.Env(), static_cast<double>(totals.regions)));
+  return value;
 }
 
 void engine_object::flush(const Napi::CallbackInfo&) {

@@ -26,6 +26,9 @@ class engine_object : public Napi::ObjectWrap<engine_object> {
   void destroy(const Napi::CallbackInfo& info);
   Napi::Value take_description(const Napi::CallbackInfo& info);
   Napi::Value take_failure(const Napi::CallbackInfo& info);
+  Napi::Value register_memory(const Napi::CallbackInfo& info);
+  void deregister_memory(const Napi::CallbackInfo& info);
+  Napi::Value memory_totals(const Napi::CallbackInfo& info);
   void flush(const Napi::CallbackInfo& info);
   void close(const Napi::CallbackInfo& info);
 

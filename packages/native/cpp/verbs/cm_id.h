@@ -88,6 +88,8 @@ class cm_id {
 
   /// Number of the local port, host byte order.
   uint16_t local_port() const;
+  /// The port of the device.
+  uint8_t device_port() const noexcept { return id_->port_num; }
   const sockaddr* local_address() const noexcept { return &id_->route.addr.src_addr; }
   const sockaddr* peer_address() const noexcept { return &id_->route.addr.dst_addr; }
 

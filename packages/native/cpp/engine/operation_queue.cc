@@ -1,0 +1,73 @@
+#include "engine/operation_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace verbmq {
+
+namespace {
+
+ibv_wr_opcode opcode_of(operation_kind kind) {
+  switch (kind) {
+    case operation_kind::read: return IBV_WR_RDMA_READ;
+    case operation_kind::write: return IBV_WR_RDMA_WRITE;
+    case operation_kind::fetch_add: return IBV_WR_ATOMIC_FETCH_AND_ADD;
+    case operation_kind::compare_and_swap: return IBV_WR_ATOMIC_CMP_AND_SWP;
+  }
+  return IBV_WR_RDMA_READ;
+}
+
+bool is_atomic(operation_kind kind) {
+  return kind == operation_kind::fetch_add || kind == operation_kind::compare_and_swap;
+}
+
+}  // namespace
+
+void operation_queue::configure(uint32_t read_depth, uint32_t port_bytes) noexcept {
+  read_depth_ = std::min(read_depth, slots);
+  piece_bytes_ = std::min(wished_piece_bytes, std::max(port_bytes, 1u));
+}
+
+std::optional<operation_queue::piece> operation_queue::next() {
+  if (waiting_.empty() || posted_.size() >= slots) return std::nullopt;
+  operation& first = waiting_.front();
+  if (first.is_read() && reads_posted_ >= read_depth_) return std::nullopt;
+
+  const uint64_t at = first_staged_bytes_;
+  const uint32_t bytes = static_cast<uint32_t>(std::min<uint64_t>(piece_bytes_, first.bytes - at));
+  piece made{};
+  made.local = {reinterpret_cast<uintptr_t>(first.local->base() + first.local_offset + at), bytes, first.local->lkey()};
+  made.request.opcode = opcode_of(first.kind);
+  if (is_atomic(first.kind)) {
+    made.request.wr.atomic.remote_addr = first.remote_address;
+    made.request.wr.atomic.rkey = first.rkey;
+    made.request.wr.atomic.compare_add = first.operand;
+    made.request.wr.atomic.swap = first.swap;
+  } else {
+    made.request.wr.rdma.remote_addr = first.remote_address + at;
+    made.request.wr.rdma.rkey = first.rkey;
+  }
+
+  const bool is_last = at + bytes == first.bytes;
+  posted_.push_back({first.is_read(), is_last});
+  if (first.is_read()) ++reads_posted_;
+  first_staged_bytes_ = is_last ? 0 : at + bytes;
+  if (is_last) {
+    started_.push_back(std::move(first));
+    waiting_.pop_front();
+  }
+  return made;
+}
+
+void operation_queue::complete(uint32_t pieces, std::vector<operation>& finished) {
+  for (; pieces > 0; --pieces) {
+    const posted_piece done = posted_.front();
+    posted_.pop_front();
+    if (done.is_read) --reads_posted_;
+    if (!done.is_last) continue;
+    finished.push_back(std::move(started_.front()));
+    started_.pop_front();
+  }
+}
+
+}  // namespace verbmq
