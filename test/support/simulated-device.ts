@@ -54,8 +54,37 @@ export const CmEvent = {
   established: 9,
   disconnected: 10,
   deviceRemoval: 11,
+  multicastJoin: 12,
+  multicastError: 13,
   addrChange: 14,
   timewaitExit: 15,
+} as const;
+
+/** Where an id of rdma_cm is; `cm_state` in the simulation. */
+export type CmState =
+  | 'address-resolved'
+  | 'route-resolved'
+  | 'connecting'
+  | 'accepted'
+  | 'connected'
+  | 'disconnected'
+  | 'listening';
+
+/** Asynchronous events, with the numbers of verbs.h. */
+export const AsyncEvent = {
+  completionQueueError: 0,
+  queuePairFatal: 1,
+  queuePairRequestError: 2,
+  queuePairAccessError: 3,
+  communicationEstablished: 4,
+  deviceFatal: 8,
+  portActive: 9,
+  portError: 10,
+  lidChange: 11,
+  pkeyChange: 12,
+  subnetManagerChange: 13,
+  clientReregister: 17,
+  gidChange: 18,
 } as const;
 
 /** Statuses of completions, with the numbers of verbs.h. */
@@ -130,9 +159,13 @@ export class SimulatedDevice {
   replaceCmEvent(type: number, other: number, status: number): void {
     this.#do('replace_cm_event', type, other, status);
   }
-  /** @returns how many ids were told */
-  raiseCmEvent(type: number, status = 0): number {
-    return this.#do('raise_cm_event', type, status);
+  /** @returns how many ids were told: those in that state */
+  raiseCmEvent(type: number, status = 0, state: CmState = 'connected'): number {
+    return this.#do('raise_cm_event', state, type, status);
+  }
+  /** Of the oldest queue pair or completion queue, or of the device, as the type demands. Nothing else happens. */
+  raiseAsyncEvent(type: number): void {
+    this.#do('raise_async_event', type);
   }
 
   receiverNotReady(count: number): void {

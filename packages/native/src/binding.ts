@@ -46,6 +46,8 @@ export const EventKind = {
   refused: 9,
   /** a: token of a one-sided operation that is complete. Those that fail end the connection, and are not reported. */
   operationDone: 10,
+  /** Of no handle: `takeDeviceNotices` has something. */
+  deviceNotice: 11,
 } as const;
 
 /** What JavaScript submits; `cpp/engine/events.h` holds the same numbers. */
@@ -168,6 +170,15 @@ export interface ConnectRequest extends ConnectionMemory {
   readonly timeoutMs: number;
 }
 
+/** What a device has reported by itself, or what became of it. */
+export interface DeviceNotice {
+  readonly device: string;
+  /** `removed`, `device-fatal`, `port-error`, `port-active`, and others; the words of `device_event_name` in C++. */
+  readonly event: string;
+  /** 0 when it is not about a port. */
+  readonly port: number;
+}
+
 export interface ConnectionDescription {
   readonly device: string;
   readonly iwarp: boolean;
@@ -202,6 +213,8 @@ export interface NativeEngine {
   takeDescription(connection: Handle): ConnectionDescription;
   /** Each failure is answered once. */
   takeFailure(handle: Handle): NativeFailure | undefined;
+  /** What devices that are in use have reported since the last call; each is answered once. */
+  takeDeviceNotices(): DeviceNotice[];
   /**
    * Registers `bytes` bytes of `buffer` from `offset` on for `uses` ({@link MemoryUse}) on the device of this connection.
    * References the buffer until it is deregistered, or the connection has ended. Throws `memlock` or `no-resources`.

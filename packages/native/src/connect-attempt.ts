@@ -1,7 +1,7 @@
 import { VerbmqError } from '@verbmq/core';
 import type { ResolvedConnectionOptions } from '@verbmq/core/transport-kit';
 import { EventKind, type Handle } from './binding.js';
-import { toConnectError, toVerbmqError } from './native-error.js';
+import { toConnectError } from './native-error.js';
 import { RdmaConnection } from './rdma-connection.js';
 import type { Endpoint, RdmaEngine } from './rdma-engine.js';
 import { Slab } from './slab.js';
@@ -96,7 +96,7 @@ class ConnectAttempt implements Endpoint {
     this.#reject(
       failure === undefined
         ? new VerbmqError('ERR_VERBMQ_CONNECT_FAILED', `${describeTarget(this.#init)}: the attempt ended`)
-        : toVerbmqError(failure, describeTarget(this.#init)),
+        : toConnectError(failure, describeTarget(this.#init)),
     );
   }
 }

@@ -34,6 +34,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   version: 'ERR_VERBMQ_VERSION',
   protocol: 'ERR_VERBMQ_PROTOCOL',
   lost: 'ERR_VERBMQ_CONNECTION_LOST',
+  'device-lost': 'ERR_VERBMQ_CONNECTION_LOST',
   'peer-aborted': 'ERR_VERBMQ_PEER_ABORTED',
   'remote-access': 'ERR_VERBMQ_REMOTE_ACCESS',
   device: 'ERR_VERBMQ_DEVICE',
@@ -69,7 +70,7 @@ export function toListenError(failure: unknown, context: string): VerbmqError {
   return new VerbmqError('ERR_VERBMQ_LISTEN_FAILED', `${context}: ${message}`, { reason, cause: failure });
 }
 
-/** What stopped `connect` before anything was sent. */
+/** What stopped `connect`, before anything was sent or in the middle of it. */
 export function toConnectError(failure: unknown, context: string): VerbmqError {
   if (failure instanceof VerbmqError) return failure;
   const { reason, call } = describeFailure(failure);
@@ -81,7 +82,7 @@ export function toConnectError(failure: unknown, context: string): VerbmqError {
     );
   }
   const error = toVerbmqError(failure, context);
-  if (error.code !== 'ERR_VERBMQ_DEVICE') return error;
+  if (error.code !== 'ERR_VERBMQ_DEVICE' && error.code !== 'ERR_VERBMQ_CONNECTION_LOST') return error;
   return new VerbmqError('ERR_VERBMQ_CONNECT_FAILED', error.message, { reason, cause: failure });
 }
 

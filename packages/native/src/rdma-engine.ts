@@ -1,5 +1,6 @@
 import {
   type Addon,
+  type DeviceNotice,
   EventKind,
   HANDLE_INDEX_MASK,
   type Handle,
@@ -61,13 +62,19 @@ export class RdmaEngine {
   readonly #longWords = new BigUint64Array(this.#submissions.buffer);
   readonly #ring = new Int32Array(RING_WORDS);
   readonly #endpoints: (Endpoint | undefined)[] = [];
+  readonly #deviceNotice: (notice: DeviceNotice) => void;
   #flushScheduled = false;
   #closed = false;
 
   /** @throws what the addon throws when there is no RDMA here; see `native-error.ts`. */
-  constructor(addon: Addon, options: ResolvedRdmaOptions) {
+  constructor(
+    addon: Addon,
+    options: ResolvedRdmaOptions,
+    deviceNotice: (notice: DeviceNotice) => void = () => {},
+  ) {
     this.addon = addon;
     this.options = options;
+    this.#deviceNotice = deviceNotice;
     this.native = new addon.Engine(
       {
         events: this.#events,
@@ -194,12 +201,16 @@ export class RdmaEngine {
     for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {
       const handle = events[at + 1] as number;
       const endpoint = this.#endpoints[handle & HANDLE_INDEX_MASK];
-      if (endpoint === undefined || endpoint.handle !== handle) continue;
       const kind = events[at] as number;
       const a = events[at + 2] as number;
       try {
-        if (kind === EventKind.message) endpoint.messageArrived(a, events[at + 3] as number);
-        else endpoint.eventArrived(kind, a, events[at + 3] as number);
+        if (endpoint === undefined || endpoint.handle !== handle) {
+          if (kind === EventKind.deviceNotice) this.native.takeDeviceNotices().forEach(this.#deviceNotice);
+        } else if (kind === EventKind.message) {
+          endpoint.messageArrived(a, events[at + 3] as number);
+        } else {
+          endpoint.eventArrived(kind, a, events[at + 3] as number);
+        }
       } catch (error) {
         // The rest of the batch goes on; the fault is reported as Node reports any other.
         process.nextTick(() => {

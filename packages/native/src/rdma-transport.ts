@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import {
   type Connection,
+  channels,
   formatAddress,
   isPathAddress,
   type Listener,
@@ -12,6 +13,7 @@ import {
   VerbmqError,
 } from '@verbmq/core';
 import type { ConnectAttempt, ListenRequest } from '@verbmq/core/transport-kit';
+import type { DeviceNotice } from './binding.js';
 import { connectOnce } from './connect-attempt.js';
 import { loadAddon } from './load-addon.js';
 import { toConnectError, toListenError, toVerbmqError } from './native-error.js';
@@ -21,6 +23,13 @@ import { RdmaEngine } from './rdma-engine.js';
 import { RdmaListener } from './rdma-listener.js';
 
 const DEFAULT_RESOLVE_TIMEOUT_MS = 10_000;
+
+const NOTICE_LEVELS: Readonly<Record<string, 'info' | 'warn' | 'error'>> = {
+  removed: 'error',
+  'device-fatal': 'error',
+  'port-error': 'warn',
+  'port-active': 'info',
+};
 
 /**
  * Messages over RDMA verbs, on InfiniBand, RoCE and iWARP alike. Connections are made by rdma_cm, which takes IP
@@ -109,11 +118,18 @@ export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, 
       });
     }
     try {
-      this.#engine = new RdmaEngine(loaded.addon, this.#rdmaOptions);
+      this.#engine = new RdmaEngine(loaded.addon, this.#rdmaOptions, (notice) => this.#noticed(notice));
     } catch (error) {
       throw toVerbmqError(error, 'RDMA cannot be used here');
     }
     return this.#engine;
+  }
+
+  /** A port that is down ends nothing by itself, but says why a connection will; the rest is for the curious. */
+  #noticed(notice: DeviceNotice): void {
+    const level = NOTICE_LEVELS[notice.event] ?? 'debug';
+    this._options.logger[level]({ ...notice }, `RDMA device ${notice.device}: ${notice.event}`);
+    if (channels.deviceNotice.hasSubscribers) channels.deviceNotice.publish({ transport: this, ...notice });
   }
 }
 

@@ -1,10 +1,11 @@
 // Two ends of RDMA in one process or worker, in the middle of traffic that never ends. Says `talking` when messages
 // flow, then does what its first argument (or its worker data) asks:
 //
-//   forever   goes on until it is killed or terminated
-//   exit      calls process.exit(0) with everything open
-//   close     closes everything in order; the process must then end by itself
-//   throw     throws where nobody catches it
+//   forever     goes on until it is killed or terminated
+//   exit        calls process.exit(0) with everything open
+//   close       closes everything in order; the process must then end by itself
+//   throw       throws where nobody catches it
+//   until-lost  says how each connection was lost, and closes the rest
 //
 // Further arguments: where to listen, and the library of a simulated device, if that is to be used.
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
@@ -36,4 +37,10 @@ function talking() {
   if (ending === 'exit') process.exit(0);
   if (ending === 'close') void transport.close();
   if (ending === 'throw') throw new Error('thrown on purpose');
+  if (ending === 'until-lost') void reportLosses();
+}
+
+async function reportLosses() {
+  for (const connection of connections) parentPort.postMessage((await connection.closed).error.code);
+  await transport.close();
 }

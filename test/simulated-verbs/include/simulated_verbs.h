@@ -38,8 +38,13 @@ int simverbs_drop_cq_events(int count);
 int simverbs_drop_cm_events(int type, int count);
 /// The next cm event of `type` becomes `other` with `status`.
 int simverbs_replace_cm_event(int type, int other, int status);
-/// Reports an event that nobody asked for on every id that is connected; returns how many there were.
-int simverbs_raise_cm_event(int type, int status);
+/// Reports an event that nobody asked for on every id in that state ("address-resolved", "connecting", "connected",
+/// "listening", …: cm_state in src/cm_objects.h); returns how many there were.
+int simverbs_raise_cm_event(const char* state, int type, int status);
+
+/// Reports an asynchronous event (ibv_event_type) and does nothing else: on the oldest queue pair or completion queue
+/// that an application has, or on the device or its port, as the type demands.
+int simverbs_raise_async_event(int type);
 
 /// Answers the next `count` sends that reach a receiver with receiver-not-ready, posted receives or not.
 int simverbs_receiver_not_ready(int count);

@@ -22,6 +22,11 @@ cm_id* make_id(cm_channel* channel, void* context, rdma_port_space space);
 /// Tells the peer of an id that goes away, and frees it.
 void end_id(cm_id* id);
 
+/// Gives the id its device, which is opened when nobody has it open.
+void take_device(cm_id* id);
+/// Closes a device that was removed when no id needs it any more.
+void close_unused_device(lock_guard& lock, ibv_context* context);
+
 /// A report of this kind about the id.
 cm_report about(const cm_id* id, rdma_cm_event_type type, int status = 0);
 /// Puts a report into the channel of its id, unless a fault holds, loses, changes or delays it.

@@ -20,13 +20,6 @@ struct waiting_report {
 };
 std::deque<waiting_report> waiting_reports;
 
-// librdmacm opens each device once, when the first id needs it.
-void take_device(cm_id* id) {
-  id->verbs = main_device()->cm_context;
-  id->pd = main_device()->cm_domain;
-  id->port_num = 1;
-}
-
 void process(cm_event* event, const cm_report& what, cm_id* id) {
   switch (what.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "cm_address.h"
 #include "cm_connection.h"
@@ -29,6 +30,28 @@ bool is_iwarp(const cm_id* id) {
   return id->verbs != nullptr && id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 }
 
+std::optional<cm_state> cm_state_named(const std::string& name) {
+  static const std::map<std::string, cm_state> names = {
+      {"idle", cm_state::idle},
+      {"bound", cm_state::bound},
+      {"resolving-address", cm_state::resolving_address},
+      {"address-resolved", cm_state::address_resolved},
+      {"resolving-route", cm_state::resolving_route},
+      {"route-resolved", cm_state::route_resolved},
+      {"connecting", cm_state::connecting},
+      {"answered", cm_state::answered},
+      {"listening", cm_state::listening},
+      {"requested", cm_state::requested},
+      {"accepted", cm_state::accepted},
+      {"connected", cm_state::connected},
+      {"disconnected", cm_state::disconnected},
+      {"removed", cm_state::removed},
+  };
+  const auto found = names.find(name);
+  if (found == names.end()) return std::nullopt;
+  return found->second;
+}
+
 cm_report about(const cm_id* id, rdma_cm_event_type type, int status) {
   cm_report what;
   what.id = id->handle;
@@ -38,13 +61,6 @@ cm_report about(const cm_id* id, rdma_cm_event_type type, int status) {
 }
 
 cm_id* make_id(cm_channel* channel, void* context, rdma_port_space space) {
-  device* owner = main_device();
-  if (owner->cm_context == nullptr) {
-    owner->cm_context = open_context(owner);
-    auto* domain = new protection_domain();
-    domain->context = owner->cm_context;
-    owner->cm_domain = domain;
-  }
   auto* id = new cm_id();
   id->channel = channel;
   id->context = context;
@@ -105,7 +121,9 @@ int rdma_destroy_id(rdma_cm_id* plain) {
   if (id->events_read != id->events_acknowledged) {
     misuse(lock, "rdma_destroy_id of an id with events that were read and not acknowledged");
   }
+  ibv_context* context = id->verbs;
   end_id(id);
+  close_unused_device(lock, context);
   return 0;
 }
 
@@ -116,11 +134,7 @@ int rdma_bind_addr(rdma_cm_id* plain, sockaddr* address) {
   auto* id = static_cast<cm_id*>(plain);
   if (error_number == 0) error_number = bind_id(id, address);
   if (error_number != 0) return failed(error_number);
-  if (!is_wildcard(address)) {
-    id->verbs = main_device()->cm_context;
-    id->pd = main_device()->cm_domain;
-    id->port_num = 1;
-  }
+  if (!is_wildcard(address)) take_device(id);
   return 0;
 }
 

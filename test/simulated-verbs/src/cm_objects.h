@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <rdma/rdma_cma.h>
@@ -44,6 +46,9 @@ enum class cm_state {
   disconnected,
   removed,       // the device is gone
 };
+
+/// The state of that name, "address-resolved" say; nothing for a name that is none.
+std::optional<cm_state> cm_state_named(const std::string& name);
 
 struct cm_id : rdma_cm_id {
   uint32_t handle = 0;

@@ -79,7 +79,7 @@ void take_request(cm_id* active, std::vector<uint8_t> data, uint8_t rnr_retry_co
   passive->state = cm_state::requested;
   passive->is_passive = true;
   passive->listener = listener->handle;
-  passive->verbs = main_device()->cm_context;
+  take_device(passive);
   passive->peer = active->handle;
   passive->peer_qp = active->qp != nullptr ? active->qp->qp_num : 0;
   passive->retry_count = active->retry_count;

@@ -66,6 +66,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   channel->context = context;
   channel->fd = channel->events.fd();
   channel->refcnt = 0;
+  ++extended(context)->children;
   ++w.live["comp-channel"];
   return channel;
 }
@@ -78,6 +79,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* plain) {
     ++w.counts["busy"];
     return EBUSY;
   }
+  --extended(plain->context)->children;
   --w.live["comp-channel"];
   delete static_cast<completion_channel*>(plain);
   return 0;
@@ -109,6 +111,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context, ibv_c
   queue->pinned = pinned;
   if (channel != nullptr) ++channel->refcnt;
   w.completion_queues[queue->handle] = queue;
+  ++extended(context)->children;
   ++w.live["cq"];
   return queue;
 }
@@ -137,6 +140,7 @@ int ibv_destroy_cq(ibv_cq* plain) {
   });
   unpin(queue->pinned);
   w.completion_queues.erase(queue->handle);
+  --extended(queue->context)->children;
   --w.live["cq"];
   delete queue;
   return 0;

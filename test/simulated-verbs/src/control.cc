@@ -154,23 +154,6 @@ int simverbs_replace_cm_event(int type, int other, int status) {
   return 0;
 }
 
-int simverbs_raise_cm_event(int type, int status) {
-  world& w = the_world();
-  lock_guard lock(w.mutex);
-  std::vector<uint32_t> connected;
-  for (const auto& [handle, id] : w.cm_ids) {
-    if (id->state == cm_state::connected) connected.push_back(handle);
-  }
-  for (const uint32_t handle : connected) {
-    cm_report what;
-    what.id = handle;
-    what.type = static_cast<rdma_cm_event_type>(type);
-    what.status = status;
-    report(std::move(what));
-  }
-  return static_cast<int>(connected.size());
-}
-
 int simverbs_receiver_not_ready(int count) {
   world& w = the_world();
   lock_guard lock(w.mutex);
@@ -184,19 +167,6 @@ int simverbs_fail_work(int skip, int status) {
   lock_guard lock(w.mutex);
   if (skip < 0 || status <= IBV_WC_SUCCESS || status > IBV_WC_GENERAL_ERR) return refused();
   w.faults.work_failures.push_back({skip, status});
-  return 0;
-}
-
-int simverbs_queue_pair_error(uint32_t number) {
-  world& w = the_world();
-  lock_guard lock(w.mutex);
-  queue_pair* pair = w.find_queue_pair(number);
-  if (pair == nullptr) return refused();
-  ibv_async_event event{};
-  event.event_type = IBV_EVENT_QP_FATAL;
-  event.element.qp = pair;
-  raise_async(pair->context, event);
-  enter_error(pair);
   return 0;
 }
 

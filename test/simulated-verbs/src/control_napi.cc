@@ -86,6 +86,9 @@ int64_t invoke(void* library, const std::string& name, const std::string& shape,
   if (shape == "siii") {
     return look_up<int (*)(const char*, int, int, int)>(library, symbol)(first, int_of(0), int_of(1), int_of(2));
   }
+  if (shape == "sii") {
+    return look_up<int (*)(const char*, int, int)>(library, symbol)(first, int_of(0), int_of(1));
+  }
   if (shape == "iii") return look_up<int (*)(int, int, int)>(library, symbol)(int_of(0), int_of(1), int_of(2));
   if (shape == "ii") return look_up<int (*)(int, int)>(library, symbol)(int_of(0), int_of(1));
   if (name == "set_port") {

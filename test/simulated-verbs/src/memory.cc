@@ -139,6 +139,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
   auto* domain = new protection_domain();
   domain->context = context;
   domain->handle = w.next_handle();
+  ++extended(context)->children;
   ++w.live["pd"];
   return domain;
 }
@@ -152,6 +153,7 @@ int ibv_dealloc_pd(ibv_pd* plain) {
     ++w.counts["busy"];
     return EBUSY;
   }
+  --extended(domain->context)->children;
   --w.live["pd"];
   delete domain;
   return 0;

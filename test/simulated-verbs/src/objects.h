@@ -23,13 +23,15 @@ struct device : ibv_device {
   bool port_active = true;
   bool decoy = false;
   std::set<device_context*> contexts;
-  // What the connection manager opens once and keeps.
+  // What the connection manager opens once and keeps; see cm_devices.cc.
   ibv_context* cm_context = nullptr;
   ibv_pd* cm_domain = nullptr;
+  int cm_holders = 0;  // lists of devices that name it
 };
 
 struct device_context : verbs_context {
   device* owner = nullptr;
+  int children = 0;  // protection domains, completion channels and completion queues
   event_pipe<ibv_async_event> async_events;
 };
 

@@ -11,6 +11,7 @@ import { channel } from 'node:diagnostics_channel';
  * | `verbmq:connection:open` | a connection is usable | `{ connection, direction: 'in' \| 'out' }` |
  * | `verbmq:connection:close` | it has ended | `{ connection, info }` |
  * | `verbmq:connect:fail` | `connect` has failed | `{ transport, address, error }` |
+ * | `verbmq:device:notice` | an RDMA device that is in use reports something | `{ transport, device, event, port }` |
  */
 export const channels = {
   listenerOpen: channel('verbmq:listener:open'),
@@ -18,4 +19,5 @@ export const channels = {
   connectionOpen: channel('verbmq:connection:open'),
   connectionClose: channel('verbmq:connection:close'),
   connectFail: channel('verbmq:connect:fail'),
+  deviceNotice: channel('verbmq:device:notice'),
 } as const;

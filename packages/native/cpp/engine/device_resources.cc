@@ -17,7 +17,8 @@ device_resources::device_resources(std::shared_ptr<device_context> context)
     : context_(std::move(context)),
       guard_(mapping_guard::of(context_)),
       attributes_(context_->attributes()),
-      channel_(std::make_shared<completion_channel>(context_)) {}
+      channel_(std::make_shared<completion_channel>(context_)),
+      events_(context_) {}
 
 device_resources::reservation::reservation(std::shared_ptr<device_resources> device, size_t shard, uint32_t depth)
     : device_(std::move(device)), shard_(shard), depth_(depth) {
@@ -28,6 +29,7 @@ device_resources::reservation::~reservation() { device_->shards_[shard_].used -=
 
 std::unique_ptr<device_resources::reservation> device_resources::reserve(uint32_t depth) {
   for (size_t i = 0; i < shards_.size(); ++i) {
+    if (shards_[i].failed) continue;
     const auto entries = static_cast<uint32_t>(shards_[i].queue->entries());
     if (entries - std::min(entries, shards_[i].used) >= depth) {
       return std::make_unique<reservation>(shared_from_this(), i, depth);
@@ -51,14 +53,35 @@ size_t device_resources::poll(ibv_wc* completions, size_t limit) {
   // Starting where the last poll stopped keeps a busy queue from starving the others.
   for (size_t i = 0; i < shards_.size() && total < limit; ++i) {
     const size_t at = (next_to_poll_ + i) % shards_.size();
-    total += static_cast<size_t>(shards_[at].queue->poll(static_cast<int>(limit - total), completions + total));
+    if (shards_[at].failed) continue;
+    try {
+      total += static_cast<size_t>(shards_[at].queue->poll(static_cast<int>(limit - total), completions + total));
+    } catch (const verbs_error& why) {
+      fail(shards_[at], why);
+    }
     if (total == limit) next_to_poll_ = (at + 1) % shards_.size();
   }
   return total;
 }
 
 void device_resources::arm() {
-  for (shard& each : shards_) each.queue->arm();
+  for (shard& each : shards_) {
+    if (each.failed) continue;
+    try {
+      each.queue->arm();
+    } catch (const verbs_error& why) {
+      fail(each, why);
+    }
+  }
+}
+
+void device_resources::retire(const void* queue) noexcept {
+  for (shard& each : shards_) each.failed = each.failed || each.queue.get() == queue;
+}
+
+void device_resources::fail(shard& failed, const verbs_error& why) {
+  failed.failed = true;
+  failed_queues_.push_back({failed.queue.get(), why});
 }
 
 void device_resources::consume_events() {

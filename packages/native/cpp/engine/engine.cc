@@ -22,9 +22,8 @@ engine::~engine() {
   for (entry& each : entries_) {
     if (each.peer && each.peer->has_queue_pair() && !each.peer->connecting_elsewhere) each.peer->id().disconnect();
   }
-  // Queue pairs and ids go before the devices and the channel they stand on.
+  // Queue pairs and ids go before the channel they stand on.
   entries_.clear();
-  devices_.clear();
 }
 
 // ---- names ------------------------------------------------------------------------------------------------------
@@ -203,7 +202,7 @@ void engine::flush() {
     of->dirty = false;
     if (of->doomed) continue;
     if (auto why = of->flush()) {
-      doom(*of, std::move(why));
+      fail(*of, std::move(*why));
       continue;
     }
     if (of->stalled()) stalled.push_back(of->self());
@@ -252,6 +251,7 @@ void engine::reap() {
     free_entry(each);
     events_.push(event_kind::closed, each, failed ? 1 : 0);
   }
+  release_lost_devices();
 }
 
 void engine::fail_all(const verbs_error& error) {

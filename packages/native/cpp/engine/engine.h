@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/connection.h"
@@ -24,10 +25,21 @@ class verbs_error;
 class engine_host {
  public:
   virtual ~engine_host() = default;
-  /// `fd` becomes readable when an armed completion queue of a device that is used for the first time has work.
-  virtual void device_opened(int fd) = 0;
+  enum class readable {
+    completions,   // an armed completion queue has work: poll(), consume_completion_events(), arm()
+    device_events  // a device has something to report: handle_device_events()
+  };
+  /// Watches a descriptor of a device until the object returned is let go.
+  virtual std::shared_ptr<void> watch(int fd, readable what) = 0;
   /// Runs `work` on another thread, then `done` on this one, also when the engine is gone by then.
   virtual void run_elsewhere(std::function<void()> work, std::function<void()> done) = 0;
+};
+
+/// What a device has reported by itself, or what became of it.
+struct device_notice {
+  std::string device;
+  std::string event;  // device_event_name(), or "removed"
+  int port;           // 0 when it is not about a port
 };
 
 /// What JavaScript is told of a connection that is up.
@@ -68,6 +80,8 @@ class engine {
   connection_description take_description(handle connection);
   /// Why a connection or listener ended; each answer is given once.
   std::optional<failure> take_failure(handle ended);
+  /// What devices have reported since the last call.
+  std::vector<device_notice> take_device_notices() { return std::exchange(notices_, {}); }
 
   /// Registers memory for one connection, until deregistered or until the connection has ended. `owner` keeps the
   /// bytes alive. Throws verbs_error.
@@ -95,6 +109,8 @@ class engine {
   int event_fd() const noexcept { return channel_->fd(); }
   /// Handles what rdma_cm has to tell.
   void handle_cm_events();
+  /// Handles what the devices have to report; what is to end does so with the next flush.
+  void handle_device_events();
   /// Handles up to `batch` completions; returns how many there were.
   size_t poll();
   void arm();
@@ -121,16 +137,27 @@ class engine {
   connection* find(handle wanted) const;
   cm_id* find_listener(handle wanted) const;
   connection* find(const rdma_cm_id* id) const;
-  device_resources& device_of(const cm_id& id);
+  std::shared_ptr<device_resources> device_of(const cm_id& id);
   void create_queue_pair(connection& of);
   void mark_dirty(connection& of);
   /// Reports that a connection is up, and keeps what JavaScript will ask about it.
   void report_up(connection& of, event_kind kind);
   /// The connection ends at the next reap(); the first reason given counts.
   void doom(connection& of, std::optional<failure> why);
+  /// The device has failed something of this connection, which ends it: for what the device reports itself, or for this.
+  void fail(connection& of, failure why);
   void reap();
   /// What every connection and listener stood on has failed.
   void fail_all(const verbs_error& error);
+  /// Dooms the connections that use this queue pair or completion queue.
+  void fail_users_of(const void* queue, const failure& why);
+  void fail_queues(device_resources& device);
+  /// Nothing on this device can work any more. Listeners on it hear of a removal themselves.
+  void lose_device(ibv_context* context, const std::string& event);
+  failure lost_device(ibv_context* context) const;
+  void release_lost_devices();
+  void notify(ibv_context* context, const std::string& event, int port = 0);
+  void handle_device_event(device_resources& device, const device_event& event);
 
   void handle_cm_event(const cm_event& event);
   void handle_connect_request(const cm_event& event);
@@ -149,7 +176,8 @@ class engine {
   engine_host& host_;
   std::shared_ptr<const verbs_library> library_;
   std::shared_ptr<event_channel> channel_;
-  std::map<ibv_context*, std::shared_ptr<device_resources>> devices_;
+  // Their connections own them: no device is held when nothing is connected over it.
+  std::map<ibv_context*, device_resources*> devices_;
   std::vector<entry> entries_;
   std::vector<uint32_t> free_entries_;
   std::vector<handle> dirty_;
@@ -157,6 +185,8 @@ class engine {
   std::map<uint32_t, failure> failures_;
   std::map<uint32_t, connection_description> descriptions_;
   event_queue events_;
+  std::vector<device_notice> notices_;
+  bool device_lost_ = false;
   std::array<ibv_wc, batch> completions_;
   size_t live_ = 0;
   size_t queue_pairs_ = 0;

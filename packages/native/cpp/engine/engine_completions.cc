@@ -10,28 +10,24 @@ namespace verbmq {
 
 size_t engine::poll() {
   size_t total = 0;
-  try {
-    for (auto& [context, device] : devices_) {
-      const size_t count = device->poll(completions_.data(), batch);
-      for (size_t i = 0; i < count; ++i) handle_completion(completions_[i]);
-      total = std::max(total, count);
-    }
-  } catch (const verbs_error& error) {
-    fail_all(error);
+  for (const auto& [context, device] : devices_) {
+    const size_t count = device->poll(completions_.data(), batch);
+    for (size_t i = 0; i < count; ++i) handle_completion(completions_[i]);
+    total = std::max(total, count);
+    fail_queues(*device);
   }
   return total;
 }
 
 void engine::arm() {
-  try {
-    for (auto& [context, device] : devices_) device->arm();
-  } catch (const verbs_error& error) {
-    fail_all(error);
+  for (const auto& [context, device] : devices_) {
+    device->arm();
+    fail_queues(*device);
   }
 }
 
 void engine::consume_completion_events() {
-  for (auto& [context, device] : devices_) device->consume_events();
+  for (const auto& [context, device] : devices_) device->consume_events();
 }
 
 void engine::handle_completion(const ibv_wc& completion) {
@@ -114,7 +110,7 @@ void engine::handle_failed_completion(connection& of, const ibv_wc& completion) 
   }
   message += " (" + completion_status_name(completion.status) + ", vendor code " +
              std::to_string(completion.vendor_err) + ")";
-  doom(of, failure{std::move(reason), std::move(message)});
+  fail(of, failure{std::move(reason), std::move(message)});
 }
 
 }  // namespace verbmq

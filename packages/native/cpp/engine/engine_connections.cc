@@ -58,24 +58,26 @@ failure rejected(reject_reason reason) {
   }
 }
 
-}  // namespace
-
-device_resources& engine::device_of(const cm_id& id) {
-  auto& device = devices_[id.verbs()];
-  if (!device) {
-    try {
-      device = std::make_shared<device_resources>(std::make_shared<device_context>(library_, id.verbs()));
-    } catch (...) {
-      devices_.erase(id.verbs());
-      throw;
-    }
-    host_.device_opened(device->channel().fd());
+failure failed_attempt(const cm_event& event) {
+  const std::string status = event.status == 0 ? "" : std::string(": ") + std::strerror(std::abs(event.status));
+  switch (event.type) {
+    case RDMA_CM_EVENT_ADDR_ERROR:
+      return {"unreachable", "no RDMA device reaches this address" + status};
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+      return {"unreachable", "there is no RDMA route to this address" + status};
+    case RDMA_CM_EVENT_UNREACHABLE:
+      return {"unreachable", "the peer does not answer" + status};
+    case RDMA_CM_EVENT_REJECTED:
+      return rejected(reject_message::read(event.private_data.data(), event.private_data.size()));
+    default:
+      return {"connect-failed", "the connection could not be set up" + status};
   }
-  return *device;
 }
 
+}  // namespace
+
 void engine::create_queue_pair(connection& of) {
-  of.create_queue_pair(device_of(of.id()));
+  of.create_queue_pair(*device_of(of.id()));
   ++queue_pairs_;
 }
 
@@ -105,15 +107,16 @@ void engine::handle_cm_event(const cm_event& event) {
   if (of == nullptr) {
     // A listener hears of its device only; it is then of no more use.
     const handle name = handle::from_value(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(event.id->context)));
-    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && find_listener(name) != nullptr) {
-      failures_[name.value()] = {"device", "the RDMA device was removed"};
+    const cm_id* listener = find_listener(name);
+    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && listener != nullptr) {
+      failures_[name.value()] = lost_device(listener->verbs());
+      device_lost_ = true;
       free_entry(name);
       events_.push(event_kind::closed, name, 1);
     }
     return;
   }
 
-  const std::string status = event.status == 0 ? "" : std::string(": ") + std::strerror(std::abs(event.status));
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       if (of->phase() != connection_phase::resolving_address) return;
@@ -126,19 +129,21 @@ void engine::handle_cm_event(const cm_event& event) {
     case RDMA_CM_EVENT_ESTABLISHED:
       return handle_established(*of, event);
     case RDMA_CM_EVENT_ADDR_ERROR:
-      return doom(*of, failure{"unreachable", "no RDMA device reaches this address" + status});
     case RDMA_CM_EVENT_ROUTE_ERROR:
-      return doom(*of, failure{"unreachable", "there is no RDMA route to this address" + status});
     case RDMA_CM_EVENT_UNREACHABLE:
-      return doom(*of, failure{"unreachable", "the peer does not answer" + status});
     case RDMA_CM_EVENT_CONNECT_ERROR:
-      return doom(*of, failure{"connect-failed", "the connection could not be set up" + status});
     case RDMA_CM_EVENT_REJECTED:
-      return doom(*of, rejected(reject_message::read(event.private_data.data(), event.private_data.size())));
+      // They speak of an attempt. To a side that has accepted, or is up, they only say that the other one is not.
+      if (of->phase() >= connection_phase::requested) {
+        return doom(*of, failure{"lost", "the connection was lost: the peer has given it up"});
+      }
+      return doom(*of, failed_attempt(event));
     case RDMA_CM_EVENT_DISCONNECTED:
       return handle_disconnected(*of);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      return doom(*of, failure{"device", "the RDMA device was removed"});
+      // Each identifier hears of it; the first one speaks for all.
+      if (!of->doomed) lose_device(of->id().verbs(), "removed");
+      return doom(*of, lost_device(of->id().verbs()));
     default:
       // Address changes and the end of time-wait need no answer; multicast is not used.
       return;

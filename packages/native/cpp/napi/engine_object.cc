@@ -72,6 +72,7 @@ Napi::Function engine_object::define(Napi::Env env) {
                       InstanceMethod("destroy", &engine_object::destroy),
                       InstanceMethod("takeDescription", &engine_object::take_description),
                       InstanceMethod("takeFailure", &engine_object::take_failure),
+                      InstanceMethod("takeDeviceNotices", &engine_object::take_device_notices),
                       InstanceMethod("registerMemory", &engine_object::register_memory),
                       InstanceMethod("deregisterMemory", &engine_object::deregister_memory),
                       InstanceMethod("memoryTotals", &engine_object::memory_totals),
@@ -242,6 +243,19 @@ Napi::Value engine_object::memory_totals(const Napi::CallbackInfo& info) {
   value.Set("bytes", Napi::Number::New(info.Env(), static_cast<double>(totals.bytes)));
   value.Set("regions", Napi::Number::New(info.Env(), static_cast<double>(totals.regions)));
   return value;
+}
+
+Napi::Value engine_object::take_device_notices(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  Napi::Array notices = Napi::Array::New(env);
+  for (const device_notice& notice : open_engine(info).take_device_notices()) {
+    Napi::Object value = Napi::Object::New(env);
+    value.Set("device", notice.device);
+    value.Set("event", notice.event);
+    value.Set("port", Napi::Number::New(env, notice.port));
+    notices.Set(notices.Length(), value);
+  }
+  return notices;
 }
 
 void engine_object::flush(const Napi::CallbackInfo&) {

@@ -26,6 +26,7 @@ class engine_object : public Napi::ObjectWrap<engine_object> {
   void destroy(const Napi::CallbackInfo& info);
   Napi::Value take_description(const Napi::CallbackInfo& info);
   Napi::Value take_failure(const Napi::CallbackInfo& info);
+  Napi::Value take_device_notices(const Napi::CallbackInfo& info);
   Napi::Value register_memory(const Napi::CallbackInfo& info);
   void deregister_memory(const Napi::CallbackInfo& info);
   Napi::Value memory_totals(const Napi::CallbackInfo& info);

@@ -31,26 +31,41 @@ void loop_driver::start(engine& driven) {
   uv_idle_init(loop_, &idle_.handle);
   uv_unref(reinterpret_cast<uv_handle_t*>(&idle_.handle));
   ++open_handles_;
-  cm_poll_ = watch(driven.event_fd(), [](uv_poll_t* handle, int, int) {
+  cm_poll_ = start_poll(driven.event_fd(), [](uv_poll_t* handle, int, int) {
     static_cast<poll_handle*>(handle->data)->driver->on_cm_readable();
   });
 }
 
-std::unique_ptr<loop_driver::poll_handle> loop_driver::watch(int fd, uv_poll_cb callback) {
-  auto watched = std::make_unique<poll_handle>();
+loop_driver::poll_handle* loop_driver::start_poll(int fd, uv_poll_cb callback) {
+  auto* watched = new poll_handle();
   watched->driver = this;
-  watched->handle.data = watched.get();
+  watched->handle.data = watched;
   uv_poll_init(loop_, &watched->handle, fd);
   uv_poll_start(&watched->handle, UV_READABLE, callback);
   uv_unref(reinterpret_cast<uv_handle_t*>(&watched->handle));
   ++open_handles_;
+  polls_.insert(watched);
   return watched;
 }
 
-void loop_driver::device_opened(int fd) {
-  completion_polls_.push_back(watch(fd, [](uv_poll_t* handle, int, int) {
+void loop_driver::stop_poll(poll_handle* watched) {
+  // close() has stopped everything; what is let go later finds nothing here.
+  if (polls_.erase(watched) == 0) return;
+  uv_close(reinterpret_cast<uv_handle_t*>(&watched->handle), [](uv_handle_t* handle) {
+    const std::unique_ptr<poll_handle> closed(static_cast<poll_handle*>(handle->data));
+    closed->driver->handle_closed();
+  });
+}
+
+std::shared_ptr<void> loop_driver::watch(int fd, readable what) {
+  const uv_poll_cb on_completions = [](uv_poll_t* handle, int, int) {
     static_cast<poll_handle*>(handle->data)->driver->on_channel_readable();
-  }));
+  };
+  const uv_poll_cb on_events = [](uv_poll_t* handle, int, int) {
+    static_cast<poll_handle*>(handle->data)->driver->on_device_events();
+  };
+  poll_handle* watched = start_poll(fd, what == readable::completions ? on_completions : on_events);
+  return {watched, [this](poll_handle* unused) { stop_poll(unused); }};
 }
 
 void loop_driver::run_elsewhere(std::function<void()> work, std::function<void()> done) {
@@ -86,6 +101,11 @@ void loop_driver::update_reference() {
 
 void loop_driver::on_cm_readable() {
   engine_->handle_cm_events();
+  if (deliver_() && !stopped_) submitted();
+}
+
+void loop_driver::on_device_events() {
+  engine_->handle_device_events();
   if (deliver_() && !stopped_) submitted();
 }
 
@@ -179,22 +199,16 @@ void loop_driver::close(std::function<void()> closed) {
   if (stopped_) return;
   stopped_ = true;
   closed_ = std::move(closed);
-  const auto close_handle = [](auto& owned) {
-    uv_close(reinterpret_cast<uv_handle_t*>(&owned.handle), [](uv_handle_t* handle) {
-      // Every handle's data is an owned_handle, whose driver stands behind the handle itself.
-      if (handle->type == UV_IDLE) static_cast<owned_handle<uv_idle_t>*>(handle->data)->driver->handle_closed();
-      else static_cast<poll_handle*>(handle->data)->driver->handle_closed();
-    });
-  };
   if (engine_ == nullptr) return closed_();
-  close_handle(idle_);
-  if (cm_poll_) close_handle(*cm_poll_);
-  for (auto& poll : completion_polls_) close_handle(*poll);
+  uv_close(reinterpret_cast<uv_handle_t*>(&idle_.handle), [](uv_handle_t* handle) {
+    static_cast<owned_handle<uv_idle_t>*>(handle->data)->driver->handle_closed();
+  });
+  while (!polls_.empty()) stop_poll(*polls_.begin());
 }
 
 void loop_driver::handle_closed() {
   --open_handles_;
-  close_if_idle();
+  if (stopped_) close_if_idle();
 }
 
 void loop_driver::close_if_idle() {

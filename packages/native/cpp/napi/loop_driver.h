@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <set>
 
 #include "engine/duration_clock.h"
 #include "engine/engine.h"
@@ -33,7 +33,7 @@ class loop_driver final : public engine_host {
   void update_reference();
 
   // engine_host
-  void device_opened(int fd) override;
+  std::shared_ptr<void> watch(int fd, readable what) override;
   void run_elsewhere(std::function<void()> work, std::function<void()> done) override;
 
  private:
@@ -46,8 +46,10 @@ class loop_driver final : public engine_host {
   };
   using poll_handle = owned_handle<uv_poll_t>;
 
-  std::unique_ptr<poll_handle> watch(int fd, uv_poll_cb callback);
+  poll_handle* start_poll(int fd, uv_poll_cb callback);
+  void stop_poll(poll_handle* watched);
   void on_cm_readable();
+  void on_device_events();
   void on_channel_readable();
   void on_idle();
   /// Polls and delivers until there is nothing to do or the turn's time is over.
@@ -64,8 +66,8 @@ class loop_driver final : public engine_host {
   duration_clock clock_{&uv_hrtime};
   std::function<bool()> deliver_;
   engine* engine_ = nullptr;
-  std::unique_ptr<poll_handle> cm_poll_;
-  std::vector<std::unique_ptr<poll_handle>> completion_polls_;
+  poll_handle* cm_poll_ = nullptr;
+  std::set<poll_handle*> polls_;  // those that are not closing; the loop owns the others
   owned_handle<uv_idle_t> idle_{};
   bool turning_ = false;
   bool armed_ = true;

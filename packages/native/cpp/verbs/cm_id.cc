@@ -4,7 +4,9 @@
 
 #include <arpa/inet.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "verbs/verbs_error.h"
@@ -17,6 +19,12 @@ namespace {
 void check(int result, const char* call, const std::string& what = {}) {
   if (result == 0) return;
   throw call_failed(call, result > 0 ? result : (errno != 0 ? errno : EIO), what);
+}
+
+// A report about a queue pair may be read after that is gone, so its name is none that another one had before.
+void* unused_name() {
+  static std::atomic<uintptr_t> last{0};
+  return reinterpret_cast<void*>(++last);
 }
 
 }  // namespace
@@ -92,6 +100,7 @@ queue_pair_limits cm_id::create_queue_pair(std::shared_ptr<protection_domain> do
   queue_ = std::move(queue);
   for (;;) {
     ibv_qp_init_attr attributes{};
+    attributes.qp_context = unused_name();
     attributes.qp_type = IBV_QPT_RC;
     attributes.send_cq = queue_->get();
     attributes.recv_cq = queue_->get();
@@ -112,6 +121,12 @@ queue_pair_limits cm_id::create_queue_pair(std::shared_ptr<protection_domain> do
 
 void cm_id::destroy_queue_pair() noexcept {
   if (id_ != nullptr && id_->qp != nullptr) library().destroy_qp(id_);
+  queue_.reset();
+  domain_.reset();
+}
+
+bool cm_id::stands_on(const void* subject) const noexcept {
+  return subject != nullptr && id_->qp != nullptr && (subject == id_->qp->qp_context || subject == queue_.get());
 }
 
 void cm_id::connect(const rdma_conn_param& parameters) {

@@ -76,7 +76,11 @@ class cm_id {
   /// tried downwards from `limits.inline_bytes`; the limits granted are returned.
   queue_pair_limits create_queue_pair(std::shared_ptr<protection_domain> domain,
                                       std::shared_ptr<completion_queue> queue, queue_pair_limits limits);
+  /// Lets go of the completion queue and the protection domain as well: librdmacm may close the device behind them as
+  /// soon as no identifier needs it.
   void destroy_queue_pair() noexcept;
+  /// Whether a device_event's subject is the queue pair of this identifier, or its completion queue.
+  bool stands_on(const void* subject) const noexcept;
 
   void connect(const rdma_conn_param& parameters);
   void accept(const rdma_conn_param& parameters);

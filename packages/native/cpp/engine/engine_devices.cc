@@ -1,0 +1,106 @@
+// The engine's devices: opened with the first connection over them, given back with the last, and lost in between.
+#include <utility>
+
+#include "engine/engine.h"
+#include "verbs/verbs_error.h"
+
+namespace verbmq {
+
+namespace {
+
+// More than ever wait in earnest; a device that reports without end must not fill the memory.
+constexpr size_t most_notices = 64;
+
+}  // namespace
+
+// librdmacm closes a device that is gone as soon as no identifier needs it. A connection lets go of these resources
+// before its identifier, so nothing is left behind on a device that is closed.
+std::shared_ptr<device_resources> engine::device_of(const cm_id& id) {
+  ibv_context* context = id.verbs();
+  const auto known = devices_.find(context);
+  if (known != devices_.end()) return known->second->shared_from_this();
+  std::shared_ptr<device_resources> opened(
+      new device_resources(std::make_shared<device_context>(library_, context)),
+      [context, wanted = std::weak_ptr<engine*>(self_)](device_resources* unused) {
+        if (const auto still = wanted.lock()) (*still)->devices_.erase(context);
+        delete unused;
+      });
+  opened->hold(host_.watch(opened->channel().fd(), engine_host::readable::completions));
+  opened->hold(host_.watch(opened->event_fd(), engine_host::readable::device_events));
+  devices_.emplace(context, opened.get());
+  return opened;
+}
+
+void engine::handle_device_events() {
+  for (const auto& [context, device] : devices_) {
+    for (const device_event& event : device->take_events()) handle_device_event(*device, event);
+  }
+}
+
+void engine::handle_device_event(device_resources& device, const device_event& event) {
+  const std::string name = device_event_name(event.type);
+  if (event.type == IBV_EVENT_DEVICE_FATAL) return lose_device(device.context().get(), name);
+  notify(device.context().get(), name, event.port);
+  switch (event.type) {
+    case IBV_EVENT_CQ_ERR:
+      device.retire(event.subject);
+      return fail_users_of(event.subject, {"device", "the completion queue failed"});
+    case IBV_EVENT_QP_FATAL:
+      return fail_users_of(event.subject, {"device", "the queue pair failed"});
+    case IBV_EVENT_QP_REQ_ERR:
+      return fail_users_of(event.subject, {"protocol", "the device refused a malformed request of the peer"});
+    case IBV_EVENT_QP_ACCESS_ERR:
+      return fail_users_of(event.subject,
+                           {"remote-access", "the device refused the peer an access to the memory of this side"});
+    default:
+      // Ports that come and go end nothing by themselves: the peer may answer before the retries are over.
+      return;
+  }
+}
+
+void engine::fail(connection& of, failure why) {
+  // A device that is gone fails whatever it is asked.
+  if (!of.doomed) handle_device_events();
+  doom(of, std::move(why));
+}
+
+void engine::fail_users_of(const void* queue, const failure& why) {
+  for (const entry& each : entries_) {
+    if (each.peer && each.peer->id().stands_on(queue)) doom(*each.peer, why);
+  }
+}
+
+void engine::fail_queues(device_resources& device) {
+  for (const auto& [queue, why] : device.take_failed_queues()) fail_users_of(queue, {why.reason(), why.what()});
+}
+
+failure engine::lost_device(ibv_context* context) const {
+  const std::string name = context == nullptr ? "" : " " + device_context(library_, context).name();
+  return {"device-lost", "the RDMA device" + name + " was removed or has failed"};
+}
+
+void engine::lose_device(ibv_context* context, const std::string& event) {
+  if (context == nullptr) return;
+  notify(context, event);
+  const failure why = lost_device(context);
+  for (const entry& each : entries_) {
+    if (each.peer && each.peer->id().verbs() == context) doom(*each.peer, why);
+  }
+  device_lost_ = true;
+}
+
+// librdmacm keeps devices open for the life of the process, and drivers that cannot take a device away from its users
+// wait for them. Asked for its devices, it closes those that are gone and that no identifier needs.
+void engine::release_lost_devices() {
+  if (!std::exchange(device_lost_, false)) return;
+  ibv_context** devices = library_->get_devices(nullptr);
+  if (devices != nullptr) library_->free_devices(devices);
+}
+
+void engine::notify(ibv_context* context, const std::string& event, int port) {
+  if (notices_.size() == most_notices) return;
+  if (notices_.empty()) events_.push(event_kind::device_notice, handle());
+  notices_.push_back({device_context(library_, context).name(), event, port});
+}
+
+}  // namespace verbmq

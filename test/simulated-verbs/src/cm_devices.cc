@@ -1,0 +1,85 @@
+// The devices as librdmacm has them: opened once a process, when the first id needs one, and kept open, until the device
+// is gone and no id needs it.
+#include <cstdlib>
+
+#include "cm_connection.h"
+#include "device_operations.h"
+#include "world.h"
+
+using namespace simverbs;
+
+namespace simverbs {
+
+namespace {
+
+bool is_needed(const device* owner) {
+  if (owner->cm_holders > 0) return true;
+  for (const auto& [handle, id] : the_world().cm_ids) {
+    if (id->verbs != nullptr && id->verbs == owner->cm_context) return true;
+  }
+  return false;
+}
+
+void open_for_ids(device* owner) {
+  if (owner->cm_context != nullptr) return;
+  owner->cm_context = open_context(owner);
+  auto* domain = new protection_domain();
+  domain->context = owner->cm_context;
+  owner->cm_domain = domain;
+}
+
+}  // namespace
+
+void take_device(cm_id* id) {
+  device* owner = main_device();
+  open_for_ids(owner);
+  id->verbs = owner->cm_context;
+  id->pd = owner->cm_domain;
+  id->port_num = 1;
+}
+
+void close_unused_device(lock_guard& lock, ibv_context* context) {
+  if (context == nullptr) return;
+  device* owner = device_of(context);
+  if (!owner->removed || owner->cm_context != context || is_needed(owner)) return;
+  device_context* opened = extended(context);
+  if (opened->children != 0) misuse(lock, "verbs objects are left on a device that librdmacm closes");
+  delete static_cast<protection_domain*>(owner->cm_domain);
+  owner->cm_domain = nullptr;
+  owner->cm_context = nullptr;
+  owner->contexts.erase(opened);
+  pthread_mutex_destroy(&context->mutex);
+  delete opened;
+}
+
+}  // namespace simverbs
+
+extern "C" {
+
+ibv_context** rdma_get_devices(int* count) {
+  lock_guard lock(the_world().mutex);
+  device* owner = main_device();
+  if (owner->removed) close_unused_device(lock, owner->cm_context);
+  if (call_fails("rdma_get_devices") != 0 || owner->removed) {
+    // Without a device, or when one cannot be opened, there is no list at all.
+    if (count != nullptr) *count = 0;
+    return nullptr;
+  }
+  open_for_ids(owner);
+  ++owner->cm_holders;
+  auto** list = static_cast<ibv_context**>(std::calloc(2, sizeof(ibv_context*)));
+  list[0] = owner->cm_context;
+  if (count != nullptr) *count = 1;
+  return list;
+}
+
+void rdma_free_devices(ibv_context** list) {
+  lock_guard lock(the_world().mutex);
+  if (list[0] != nullptr) {
+    --device_of(list[0])->cm_holders;
+    close_unused_device(lock, list[0]);
+  }
+  std::free(list);
+}
+
+}  // extern "C"
