@@ -8,8 +8,8 @@ import type { Unavailable } from './availability.js';
 import type { EchoContestant } from './contestants/contestant.js';
 
 export const PEERS = {
-  ws: 'ws: WebSocket messages, without calls',
-  zeromq: 'zeromq.js: DEALER and ROUTER, messages without calls',
+  ws: 'ws: WebSocket messages as calls',
+  zeromq: 'zeromq.js: DEALER and ROUTER, messages as calls',
   nats: 'nats: request and reply through a nats-server',
   grpc: '@grpc/grpc-js: unary calls',
   nestjs: '@nestjs/microservices over TCP',

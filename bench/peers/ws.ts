@@ -2,9 +2,10 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { WebSocket, WebSocketServer } from 'ws';
 import type { EchoContestant } from '../contestants/contestant.js';
+import { OrderedCalls } from './ordered-calls.js';
 
 /**
- * ws, without calls: the order of the messages says which answer belongs to what. Its README, for speed: no compression
+ * ws, which knows messages and no calls: their order says which answer belongs to what. Its README, for speed: no compression
  * (`permessage-deflate` is off on the server by default, here on the client as well), and bufferutil, which is installed beside it.
  */
 export function ws(): EchoContestant {
@@ -19,19 +20,19 @@ export function ws(): EchoContestant {
       return { address: `ws://127.0.0.1:${(server.address() as AddressInfo).port}` };
     },
 
-    async connect(address, { onAnswer, onError }) {
+    async connect(address) {
       const socket = new WebSocket(address, { perMessageDeflate: false });
       await once(socket, 'open');
-      let closing = false;
-      socket.on('error', onError);
-      socket.on('close', () => {
-        if (!closing) onError(new Error('the server closed the connection'));
-      });
-      socket.on('message', (data: Buffer) => onAnswer(data));
+      const calls = new OrderedCalls();
+      socket.on('error', (error) => calls.failed(error));
+      socket.on('close', () => calls.failed(new Error('the server closed the connection')));
+      socket.on('message', (data: Buffer) => calls.answered(data));
       return {
-        send: (data) => socket.send(data),
+        call(data) {
+          socket.send(data);
+          return calls.answer();
+        },
         async close() {
-          closing = true;
           socket.terminate();
         },
       };

@@ -1,9 +1,10 @@
 import { Dealer, Router } from 'zeromq';
 import type { EchoContestant } from '../contestants/contestant.js';
+import { OrderedCalls } from './ordered-calls.js';
 
 /**
- * zeromq.js, without calls: DEALER and ROUTER, its asynchronous client and server, between which many messages may be on
- * their way; their order says which answer belongs to what. Its documentation has no further advice for speed.
+ * zeromq.js, which knows messages and no calls: DEALER and ROUTER, its asynchronous client and server, between which many messages
+ * may be on their way; their order says which answer belongs to what. Its documentation has no further advice for speed.
  */
 export function zeromq(): EchoContestant {
   let router: Router | undefined;
@@ -17,13 +18,15 @@ export function zeromq(): EchoContestant {
       return { address };
     },
 
-    async connect(address, { onAnswer, onError }) {
+    async connect(address) {
       const dealer = new Dealer({ linger: 0 });
       dealer.connect(address);
-      void receive(dealer, onAnswer).catch(onError);
+      const calls = new OrderedCalls();
+      receive(dealer, calls).catch((error: Error) => calls.failed(error));
       return {
-        send(data) {
-          dealer.send(data).catch(onError);
+        call(data) {
+          dealer.send(data).catch((error: Error) => calls.failed(error));
+          return calls.answer();
         },
         async close() {
           dealer.close();
@@ -41,6 +44,6 @@ async function echo(router: Router): Promise<void> {
   for await (const [sender, message] of router) await router.send([sender!, message!]);
 }
 
-async function receive(dealer: Dealer, onAnswer: (data: Uint8Array) => void): Promise<void> {
-  for await (const [message] of dealer) onAnswer(message!);
+async function receive(dealer: Dealer, calls: OrderedCalls): Promise<void> {
+  for await (const [message] of dealer) calls.answered(message!);
 }

@@ -115,7 +115,7 @@ export function errors(setUp: SetUp): void {
     const { message, details } = await errorOf(api.message());
     expect(message).toMatch(/^ü{100,3000}$/);
     expect(details).toBe(1);
-    expect(await errorOf(api.bytes())).toMatchObject({ details: Buffer.from([1, 2]) });
+    expect(await errorOf(api.bytes())).toMatchObject({ details: Uint8Array.of(1, 2) });
   });
 
   test('an answer or a request that cannot be encoded fails its call alone', async () => {

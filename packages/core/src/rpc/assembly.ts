@@ -1,4 +1,5 @@
 import { VerbmqError } from '../contract/errors.js';
+import { allocateUnfilled } from './body.js';
 import { FrameError } from './frame-reader.js';
 
 /** What is allocated at first for a body, whatever length is claimed, in bytes. */
@@ -57,7 +58,7 @@ export class Assembly {
     this.raw = raw;
     this.#budget = budget;
     this.#total = total;
-    this.#bytes = Buffer.allocUnsafeSlow(first);
+    this.#bytes = allocateUnfilled(first);
   }
 
   /**
@@ -88,7 +89,7 @@ export class Assembly {
   #grow(needed: number): void {
     const bytes = Math.min(Math.max(needed, this.#bytes.byteLength * 2), this.#total);
     this.#budget.take(bytes - this.#bytes.byteLength);
-    const larger = Buffer.allocUnsafeSlow(bytes);
+    const larger = allocateUnfilled(bytes);
     larger.set(this.#bytes.subarray(0, this.#filled));
     this.#bytes = larger;
   }

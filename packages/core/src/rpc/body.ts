@@ -19,31 +19,38 @@ function decodeBody(bytes: Uint8Array, start: number, codec: Codec): unknown {
   return start === end ? undefined : codec.decode(bytes, start, end);
 }
 
-/** Copies up to `SMALL_BYTES` share a pool of Node, those up to `MEDIUM_BYTES` a slab: an allocation costs more than the copy. */
-const SMALL_BYTES = 1024;
-const MEDIUM_BYTES = 16 * 1024;
+/** Copies up to so many bytes share a slab: an allocation costs more than the copy. */
+const SHARED_BYTES = 16 * 1024;
 /** The most that a body that is kept can keep with it, in bytes. */
 const SLAB_BYTES = 64 * 1024;
+/** Up to here a loop copies faster than `set`, which needs a view of its own to copy from. */
+const LOOP_BYTES = 128;
 
-let slab = new ArrayBuffer(0);
+let slab: ArrayBufferLike = new ArrayBuffer(0);
 let slabUsed = 0;
 
 function copy(bytes: Uint8Array, start: number): Uint8Array {
-  const own = allocate(bytes.byteLength - start);
-  own.set(start === 0 ? bytes : bytes.subarray(start));
+  const length = bytes.byteLength - start;
+  const own = allocate(length);
+  if (length <= LOOP_BYTES) for (let i = 0; i < length; i++) own[i] = bytes[start + i] as number;
+  else own.set(new Uint8Array(bytes.buffer, bytes.byteOffset + start, length));
   return own;
 }
 
 function allocate(length: number): Uint8Array {
-  if (length <= SMALL_BYTES) return Buffer.allocUnsafe(length);
-  if (length > MEDIUM_BYTES) return Buffer.allocUnsafeSlow(length);
+  if (length > SHARED_BYTES) return allocateUnfilled(length);
   if (slabUsed + length > slab.byteLength) {
-    slab = Buffer.allocUnsafeSlow(SLAB_BYTES).buffer;
+    slab = allocateUnfilled(SLAB_BYTES).buffer;
     slabUsed = 0;
   }
-  const own = Buffer.from(slab, slabUsed, length);
+  const own = new Uint8Array(slab, slabUsed, length);
   slabUsed += (length + 7) & ~7;
   return own;
+}
+
+/** Memory for a body. Zeroing it first would cost as much as copying into it. */
+export function allocateUnfilled(length: number): Uint8Array {
+  return new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
 }
 
 export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {

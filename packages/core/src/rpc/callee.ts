@@ -1,6 +1,7 @@
 import { type ErrorCode, isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { AssemblyBudget } from './assembly.js';
 import { readBody } from './body.js';
+import { CallTable } from './call-table.js';
 import { FrameError, type FrameReader } from './frame-reader.js';
 import { giveBackWriter, takeWriter } from './frame-writer.js';
 import { InboundStream } from './inbound-stream.js';
@@ -17,7 +18,7 @@ const BACKLOG_FACTOR = 2;
 /** The called side of a session: the calls that are being answered. */
 export class Callee {
   readonly session: RpcSession;
-  readonly #calls = new Map<number, ServerCall>();
+  readonly #calls = new CallTable<ServerCall>();
   #server: ServerCore | undefined;
   #budget: AssemblyBudget | undefined;
   #lastId = 0;
@@ -48,7 +49,7 @@ export class Callee {
   }
 
   track(call: ServerCall): void {
-    this.#calls.set(call.id, call);
+    this.#calls.add(call);
     this.server.started();
   }
 
@@ -58,12 +59,12 @@ export class Callee {
 
   /** Ends every call: nobody waits for the answers, or will ever get them. */
   end(error: VerbmqError): void {
-    for (const call of [...this.#calls.values()]) call.cancel(error);
+    for (const call of this.#calls.values()) call.cancel(error);
   }
 
   /** As `end`, but the callers are told. */
   giveUp(error: VerbmqError): void {
-    for (const call of [...this.#calls.values()]) call.fail(error);
+    for (const call of this.#calls.values()) call.fail(error);
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ export class Callee {
     } else if (reader.has(FLAG.partial)) {
       if (announce(call, reader, this.#budget as AssemblyBudget)) call.track();
     } else {
-      this.#run(call, () => readBody(reader, server.settings.codec));
+      this.#run(call, reader);
     }
   }
 
@@ -165,10 +166,11 @@ export class Callee {
     return false;
   }
 
-  #run(call: ServerCall, read: () => unknown): void {
+  /** @param source the frame that the body is the rest of, or what reads a body that came in pieces. */
+  #run(call: ServerCall, source: FrameReader | (() => unknown)): void {
     let body: unknown;
     try {
-      body = read();
+      body = typeof source === 'function' ? source() : readBody(source, call.codec);
     } catch (error) {
       if (!isVerbmqError(error)) throw error;
       call.fail(error);

@@ -1,5 +1,6 @@
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { isAsyncIterable, readBody } from './body.js';
+import { CallTable } from './call-table.js';
 import { FrameError, type FrameReader } from './frame-reader.js';
 import { giveBackWriter, takeWriter } from './frame-writer.js';
 import { InboundStream } from './inbound-stream.js';
@@ -15,7 +16,7 @@ import type { RpcSession } from './session.js';
 /** The calling side of a session: the calls that wait for their answers. */
 export class Caller {
   readonly #session: RpcSession;
-  readonly #pending = new Map<number, PendingCall>();
+  readonly #pending = new CallTable<PendingCall>();
   /** What the peer serves, and the number of each method. */
   readonly #methods = new Map<string, number>();
   #lastId = 0;
@@ -129,7 +130,7 @@ export class Caller {
       this.#beginning = false;
       giveBackWriter(writer);
     }
-    this.#pending.set(id, call);
+    this.#pending.add(call);
     if (sent === true) {
       call.left = true;
     } else {
@@ -180,7 +181,7 @@ export class Caller {
 
   /** A small frame for a call that has not ended. Where the connection is ending, so does the call. */
   #sendSimple(type: number, call: PendingCall, number?: number): void {
-    if (!this.#pending.has(call.id)) return;
+    if (this.#pending.get(call.id) === undefined) return;
     this.#session.sendSimple(type, call.id, number);
   }
 
@@ -204,7 +205,7 @@ export class Caller {
 
   end(error: VerbmqError): void {
     const unknown = error.withUnknownOutcome();
-    for (const call of [...this.#pending.values()]) this.fail(call, call.left ? unknown : error);
+    for (const call of this.#pending.values()) this.fail(call, call.left ? unknown : error);
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------
@@ -254,14 +255,15 @@ export class Caller {
       announce(call, reader, call.settings.budget);
       return;
     }
-    this.#settle(call, () => readBody(reader, call.settings.codec));
+    this.#settle(call, reader);
   }
 
-  #settle(call: PendingCall, body: () => unknown): void {
+  /** @param body the frame that it is the rest of, or what reads a body that came in pieces. */
+  #settle(call: PendingCall, body: FrameReader | (() => unknown)): void {
     if (!this.#remove(call)) return;
     let value: unknown;
     try {
-      value = body();
+      value = typeof body === 'function' ? body() : readBody(body, call.settings.codec);
     } catch (error) {
       call.reject(isVerbmqError(error) ? error.withUnknownOutcome() : error);
       return;
