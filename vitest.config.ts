@@ -29,7 +29,7 @@ export default defineConfig({
           name: 'unit',
           include: [
             'packages/*/test/**/*.test.ts',
-            'test/{scripts,unit,codec,rpc,queue,pubsub,bench}/**/*.test.ts',
+            'test/{scripts,unit,codec,rpc,queue,pubsub,auto,bench}/**/*.test.ts',
             'test/*.test.ts',
           ],
           exclude: [...left, guestTests, 'packages/native/**'],

@@ -25,6 +25,8 @@ export interface SetUp {
   readonly crossesProcesses: boolean;
   readonly peer: PeerTransport;
   createTransport(options?: ConnectionOptions): Transport;
+  /** The address of a transport that this one is not, where `verbmq://` is its own. */
+  readonly foreignAddress?: string;
   /** Where a listener may listen: a fresh place each time. */
   listenAddress(): Address;
   /** Where nobody listens. */

@@ -4,6 +4,21 @@
  * @module
  */
 export * from '@verbmq/core';
+export {
+  AutoConnection,
+  type AutoOptions,
+  AutoTransport,
+  type PathInfo,
+  type PathPolicy,
+  type PathReason,
+} from '@verbmq/core/auto';
 export { RdmaTransport } from '@verbmq/native';
 export { TcpTransport } from '@verbmq/tcp-fallback';
-export { connect, createTransport, listen } from './transports.js';
+export {
+  type AnyConnectOptions,
+  type AnyListenOptions,
+  connect,
+  createTransport,
+  listen,
+} from './transports.js';
+export { VerbmqTransport, type VerbmqTransportOptions } from './verbmq-transport.js';

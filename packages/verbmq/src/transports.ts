@@ -2,16 +2,16 @@ import {
   type Address,
   type Connection,
   type ConnectionOptions,
-  type ConnectOptions,
   type Listener,
-  type ListenOptions,
   parseAddress,
   type Scheme,
   type Transport,
   VerbmqError,
 } from '@verbmq/core';
+import type { AutoOptions } from '@verbmq/core/auto';
 import { RdmaTransport } from '@verbmq/native';
-import { TcpTransport } from '@verbmq/tcp-fallback';
+import { type TcpConnectOptions, type TcpListenOptions, TcpTransport } from '@verbmq/tcp-fallback';
+import { VerbmqTransport } from './verbmq-transport.js';
 
 /** The transports by the URL schemes that name them. */
 const MAKERS: Readonly<Partial<Record<Scheme, (options?: ConnectionOptions) => Transport>>> = {
@@ -19,14 +19,19 @@ const MAKERS: Readonly<Partial<Record<Scheme, (options?: ConnectionOptions) => T
   tls: (options) => new TcpTransport(options),
   unix: (options) => new TcpTransport(options),
   rdma: (options) => new RdmaTransport(options),
+  verbmq: (options) => new VerbmqTransport(options),
 };
+
+/** What `listen` takes: that of the transport that the address names, and none of the others'. */
+export type AnyListenOptions = TcpListenOptions & AutoOptions;
+export type AnyConnectOptions = TcpConnectOptions & AutoOptions;
 
 /**
  * The transport that an address asks for: by its scheme, or TCP where it has none.
  * @param address a URL such as `rdma://10.0.0.1:7000`, an endpoint, or a bare scheme such as `'rdma'`.
  * @throws VerbmqError `ERR_VERBMQ_INVALID_ADDRESS` when nothing here takes such an address.
  */
-export function createTransport(address: Address, options?: ConnectionOptions): Transport {
+export function createTransport(address: Address, options?: ConnectionOptions & AutoOptions): Transport {
   const scheme = schemeOf(address);
   const make = MAKERS[scheme];
   if (make === undefined) {
@@ -43,7 +48,7 @@ export function createTransport(address: Address, options?: ConnectionOptions): 
  * Listens on `address` with the transport that it names. The transport lives as long as the listener and the
  * connections that it accepted.
  */
-export async function listen(address: Address, options?: ListenOptions): Promise<Listener> {
+export async function listen(address: Address, options?: AnyListenOptions): Promise<Listener> {
   const transport = createTransport(address, options);
   const listener = await transport
     .listen(address, options)
@@ -53,7 +58,7 @@ export async function listen(address: Address, options?: ListenOptions): Promise
 }
 
 /** Connects to `address` with the transport that it names. The transport lives as long as the connection. */
-export async function connect(address: Address, options?: ConnectOptions): Promise<Connection> {
+export async function connect(address: Address, options?: AnyConnectOptions): Promise<Connection> {
   const transport = createTransport(address, options);
   const connection = await transport
     .connect(address, options)

@@ -8,6 +8,7 @@ describe('the choice of a transport', () => {
     ['unix:///tmp/a', 'tcp'],
     ['rdma://127.0.0.1:1', 'rdma'],
     ['rdma', 'rdma'],
+    ['verbmq://127.0.0.1:1', 'auto'],
     [{ host: '127.0.0.1', port: 1 }, 'tcp'],
     [{ path: '/tmp/a' }, 'tcp'],
   ])('%o is for the transport %s', async (address, kind) => {

@@ -9,6 +9,7 @@ export const FrameKind = {
   CLOSE: 2,
   OPERATION: 3,
   ANSWER: 4,
+  BATCH: 5,
 
   ACK: 16,
   SWITCH: 17,
@@ -28,7 +29,7 @@ export const FrameKind = {
   REFUSE: 52,
 } as const;
 
-export const LAST_SEQUENCED = FrameKind.ANSWER;
+export const LAST_SEQUENCED = FrameKind.BATCH;
 
 /** kind u8, three zero bytes, sequence u32, acknowledged u32, credit u32; little-endian. */
 export const HEADER_BYTES = 16;

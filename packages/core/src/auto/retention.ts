@@ -1,11 +1,8 @@
-import { Arena } from './arena.js';
-
 /**
  * The numbered frames that the peer has not acknowledged, as they stand on the wire, so that sending one again is only
- * writing it again. Short frames lie one behind the other in chunks; a chunk goes when none of its frames is kept.
+ * writing it again.
  */
 export class Retention {
-  readonly #arena = new Arena();
   /** A ring: frame `n` is at `n & mask`. */
   #ring: (Uint8Array | undefined)[] = new Array(INITIAL_SLOTS);
   #mask = INITIAL_SLOTS - 1;
@@ -29,11 +26,6 @@ export class Retention {
     return this.#released;
   }
 
-  /** Memory for a frame; its content is not initialised. */
-  allocate(bytes: number): Uint8Array {
-    return this.#arena.allocate(bytes);
-  }
-
   /** Keeps a frame as the next one. */
   push(frame: Uint8Array): void {
     if (this.#last - this.#released > this.#mask) this.#grow();
@@ -55,13 +47,6 @@ export class Retention {
       this.bytes -= (this.#ring[at] as Uint8Array).length;
       this.#ring[at] = undefined;
     }
-    if (this.#released === this.#last) this.#arena.rest();
-  }
-
-  /** Lets go of everything. */
-  clear(): void {
-    this.releaseThrough(this.#last);
-    this.#ring = [];
   }
 
   #grow(): void {

@@ -1,3 +1,4 @@
+import { ENTRY_BYTES } from './batch.js';
 import { expand, FrameKind, getUint32, HEADER_BYTES, protocolError, putHeader, putUint32 } from './frames.js';
 import { Retention } from './retention.js';
 
@@ -22,7 +23,8 @@ export interface SessionHooks {
 export interface SessionInit {
   /** What may be under way in each direction, in charges; agreed by both sides. */
   readonly windowBytes: number;
-  readonly maxMessageBytes: number;
+  /** What may wait here while no data leaves, with what the peer has not acknowledged. */
+  readonly highWaterMarkBytes: number;
   /** The number of the last frame before the first, of both directions; for tests of the wrap. Default 0. */
   readonly firstNumber?: number;
 }
@@ -50,7 +52,7 @@ const MAX_EPOCHS_AHEAD = 16;
 export class Session {
   readonly #hooks: SessionHooks;
   readonly #windowBytes: number;
-  readonly #maxMessageBytes: number;
+  readonly #highWaterMarkBytes: number;
 
   // Out.
   readonly #kept: Retention;
@@ -86,7 +88,7 @@ export class Session {
     const first = init.firstNumber ?? 0;
     this.#hooks = hooks;
     this.#windowBytes = init.windowBytes;
-    this.#maxMessageBytes = init.maxMessageBytes;
+    this.#highWaterMarkBytes = init.highWaterMarkBytes;
     this.#kept = new Retention(first);
     this.#written = first;
     this.#received = first;
@@ -129,32 +131,25 @@ export class Session {
 
   // ---- sending ---------------------------------------------------------------------------------------------
 
-  /** Memory for a frame with so many bytes of payload, to be filled from {@link HEADER_BYTES} on and submitted. */
-  allocate(payloadBytes: number): Uint8Array {
-    return this.#kept.allocate(HEADER_BYTES + payloadBytes);
-  }
-
-  /** Whether a message may be submitted: it would leave at once, and the peer has room for it. */
+  /**
+   * Whether a message may be submitted: the peer has room for it, and it leaves at once; or it is one of the few that may
+   * wait here while no data leaves at all.
+   */
   get hasRoom(): boolean {
-    return (
-      this.flowing &&
-      this.#written === this.#kept.last &&
-      this.#charged - this.#credited < this.#windowBytes &&
-      this.#hooks.writable(this.#path)
-    );
+    if (this.#charged - this.#credited >= this.#windowBytes) return false;
+    if (!this.flowing) return this.#kept.bytes < this.#highWaterMarkBytes;
+    return this.#written === this.#kept.last && this.#hooks.writable(this.#path);
   }
 
-  /** Sends a message, where there is room. The frame's memory is the session's from now on. */
-  submitMessage(frame: Uint8Array): void {
-    this.#charged += frame.length - HEADER_BYTES + MESSAGE_OVERHEAD_BYTES;
-    this.submit(FrameKind.DATA, frame);
-  }
-
-  /** Sends a numbered frame as soon as it may leave. */
-  submit(kind: number, frame: Uint8Array): void {
+  /**
+   * Sends a numbered frame as soon as it may leave: one with so many messages, for which there was room, or of another
+   * kind. The frame is the session's from now on, and its header is filled in here.
+   */
+  submit(kind: number, frame: Uint8Array, messages = 0): void {
     this.#kept.push(frame);
-    putUint32(frame, 0, kind);
+    putUint32(frame, 0, kind | (messages << 16));
     putUint32(frame, 4, this.#kept.last); // the rest of the header when it is written
+    if (messages > 0) this.#charged += chargeOf(frame, messages);
     this.pump();
   }
 
@@ -185,7 +180,8 @@ export class Session {
     if (number <= this.#received) return false;
     if (number !== this.#received + 1)
       throw protocolError(`frame ${number} came where ${this.#received + 1} was due`);
-    if (frame[0] === FrameKind.DATA) this.#charge(frame.length - HEADER_BYTES);
+    const messages = getUint32(frame, 0) >>> 16;
+    if (messages > 0) this.#charge(chargeOf(frame, messages));
     this.#received = number;
     this.#receivedBytes += frame.length;
     // A CLOSE ends what is kept: its sender waits for the word.
@@ -329,11 +325,10 @@ export class Session {
     this.#tellDue = false;
   }
 
-  #charge(bytes: number): void {
-    if (bytes > this.#maxMessageBytes) throw protocolError(`a message of ${bytes} bytes is too long`);
+  #charge(charge: number): void {
     if (this.#receivedCharge - this.#toldCredit >= this.#windowBytes)
       throw protocolError('it sent beyond its window');
-    this.#receivedCharge += bytes + MESSAGE_OVERHEAD_BYTES;
+    this.#receivedCharge += charge;
   }
 
   #checkReceived(received: number): void {
@@ -345,4 +340,10 @@ export class Session {
     if (epoch > this.#epoch + MAX_EPOCHS_AHEAD)
       throw protocolError(`it speaks of epoch ${epoch}, and this side is at ${this.#epoch}`);
   }
+}
+
+/** What a frame with so many messages counts in the window. */
+function chargeOf(frame: Uint8Array, messages: number): number {
+  const entries = frame[0] === FrameKind.BATCH ? messages * ENTRY_BYTES : 0;
+  return frame.length - HEADER_BYTES - entries + messages * MESSAGE_OVERHEAD_BYTES;
 }

@@ -33,7 +33,7 @@ export class World {
   constructor(firstNumber: number, windowBytes: number) {
     const make = (side: SideName): Session =>
       new Session(
-        { windowBytes, maxMessageBytes: 1000, firstNumber },
+        { windowBytes, highWaterMarkBytes: 300, firstNumber },
         {
           writable: (path) => this.#path(path).up[side] && !this.#path(path).full[side],
           write: (path, frame) => this.#put(this.#path(path), side, frame),
@@ -52,9 +52,9 @@ export class World {
   send(side: SideName, padding: number): void {
     const session = this.sessions[side];
     if (!session.hasRoom) return;
-    const frame = session.allocate(4 + padding);
+    const frame = new Uint8Array(HEADER_BYTES + 4 + padding);
     putUint32(frame, HEADER_BYTES, this.sent[side]++);
-    session.submitMessage(frame);
+    session.submit(FrameKind.DATA, frame, 1);
   }
 
   read(side: SideName): void {

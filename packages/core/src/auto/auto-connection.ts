@@ -1,0 +1,405 @@
+import { Connection, type ConnectionInit } from '../contract/connection.js';
+import type { ExposedByTransport } from '../contract/connection-hooks.js';
+import { VerbmqError } from '../contract/errors.js';
+import type { CloseInfo } from '../contract/lifecycle.js';
+import type { DescriptorFields, ResolvedMemoryAccess } from '../contract/memory.js';
+import type { Message } from '../contract/message.js';
+import { OutgoingLease } from '../contract/outgoing-lease.js';
+import { MemoryRegions } from '../transport-kit/memory-regions.js';
+import { endReason, errorOfEnd } from './end-reason.js';
+import { FrameKind, HEADER_BYTES, protocolError } from './frames.js';
+import { Incoming } from './incoming.js';
+import { MAX_PIECE_BYTES, OneSidedRequester, OPERATION_WINDOW_BYTES, serveOperation } from './one-sided.js';
+import { leaseMemory, Outgoing } from './outgoing.js';
+import { Path, type PathHooks } from './path.js';
+import { type PathInfo, type PathReason, PathReporter } from './path-info.js';
+import { BASE, type PathNumber, Session } from './session.js';
+
+/** What differs between the side that connected and the one that accepted. */
+export interface AutoRole {
+  /** The base connection has ended. The session is to be resumed, or fails when it cannot be. */
+  baseLost(error: VerbmqError): void;
+  /** The fast connection that was in use has ended. */
+  fastLost(): void;
+  /** Both sides have agreed on the path `path`. */
+  moved(path: PathNumber): void;
+  /** A frame of the negotiation of a fast path has come on the base connection. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
+  negotiation(kind: number, frame: Uint8Array): void;
+  /** The connection has ended: nothing of it may be left. */
+  ended(): void;
+}
+
+export interface AutoConnectionInit extends Omit<ConnectionInit, 'kind' | 'capabilities'> {
+  readonly base: Connection;
+  readonly windowBytes: number;
+  readonly reason: PathReason;
+  readonly peerReason: PathReason | undefined;
+  readonly makeRole: (connection: AutoConnection) => AutoRole;
+}
+
+/** What came is acknowledged so long after, in milliseconds, if no frame has taken it along before. */
+const IDLE_TELL_MS = 100;
+
+/**
+ * A connection over a base connection and, while there is one, a faster one: messages move between the two, and to a new
+ * base connection when the old one breaks, and none is lost, repeated or reordered by that. `session.ts` says why.
+ */
+export class AutoConnection extends Connection implements PathHooks {
+  /** @internal */
+  readonly session: Session;
+  readonly #role: AutoRole;
+  readonly #regions = new MemoryRegions();
+  readonly #operations: OneSidedRequester;
+  readonly #outgoing: Outgoing;
+  readonly #incoming: Incoming;
+  readonly #reporter: PathReporter;
+  readonly #keptLimitBytes: number;
+  #base: Path | undefined;
+  #fast: Path | undefined;
+  /** A send was refused, or somebody waits until everything has left. */
+  #wanting = false;
+  #tearingDown = false;
+  #over = false;
+  #tellTimer: NodeJS.Timeout | undefined;
+
+  constructor(init: AutoConnectionInit) {
+    super({ ...init, kind: 'auto', capabilities: CAPABILITIES });
+    const { reason, peerReason, maxMessageBytes } = init;
+    const frameBytes = HEADER_BYTES + Math.max(MIN_FRAME_PAYLOAD_BYTES, maxMessageBytes);
+    this.#reporter = new PathReporter(
+      this,
+      this._logger,
+      { reason, ...(peerReason !== undefined && { peerReason }) },
+      () => this.#carrier(),
+    );
+    // What a peer that keeps the protocol can make this side keep: a window of messages with the one that crosses its
+    // limit, what this side asks of the peer's memory, and as much that it answers.
+    this.#keptLimitBytes =
+      init.windowBytes + init.maxMessageBytes + 3 * (OPERATION_WINDOW_BYTES + MAX_PIECE_BYTES);
+    this.session = new Session(
+      {
+        windowBytes: init.windowBytes,
+        highWaterMarkBytes: init.options.highWaterMarkBytes,
+      },
+      {
+        writable: (path) => this.#pathOf(path)?.writable ?? false,
+        write: (path, frame) => this.#pathOf(path)?.write(frame),
+        control: (frame) => this.#base?.control(frame),
+        alive: (path) => this.#fast?.number === path && this.#fast.connection.state === 'open',
+        moved: (path) => this.#moved(path),
+      },
+    );
+    this.#outgoing = new Outgoing(this.session, frameBytes, init.options.highWaterMarkBytes);
+    this.#incoming = new Incoming(maxMessageBytes, {
+      handlesAtOnce: () => this._handlesAtOnce,
+      deliver: (data, token) => this._receive(data, token),
+    });
+    this.#operations = new OneSidedRequester(this.session, frameBytes);
+    this.#base = new Path(BASE, init.base, this);
+    this.#role = init.makeRole(this);
+  }
+
+  /** Which way the data takes at the moment, and why not the fast one. */
+  get path(): PathInfo {
+    return this.#reporter.path;
+  }
+
+  /** Tells each change of the path. Returns the function that detaches the handler. */
+  onPath(handler: (path: PathInfo) => void): () => void {
+    if (typeof handler !== 'function') throw new TypeError('handler must be a function');
+    return this.#reporter.subscribe(handler);
+  }
+
+  // ---- sending ---------------------------------------------------------------------------------------------
+
+  protected override _submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
+    if (this.#outgoing.submit(data, lease)) return true;
+    this.#wanting = true;
+    return false;
+  }
+
+  protected override _allocate(bytes: number): OutgoingLease {
+    return new OutgoingLease(leaseMemory(bytes), this, 0);
+  }
+
+  protected override _bufferedBytes(): number {
+    const pending = this.#outgoing.bytes;
+    if (this.session.allAcknowledged && pending === 0) return 0;
+    const below = (this.#base?.bufferedBytes ?? 0) + (this.#fast?.bufferedBytes ?? 0);
+    const bytes = pending + below + (this.session.unwritten ? this.session.keptBytes : 0);
+    if (bytes > 0) this.#wanting = true;
+    return bytes;
+  }
+
+  // ---- receiving -------------------------------------------------------------------------------------------
+
+  override releaseMessage(token: number, bytes: number): void {
+    this.#incoming.release(token);
+    this.session.consumed(bytes);
+  }
+
+  /** A kept message is the application's: the peer may send as much again at once. */
+  override retainMessage(token: number, data: Uint8Array): Uint8Array {
+    this.session.consumed(data.length);
+    return this.#incoming.retain(token, data);
+  }
+
+  /** @internal A frame has come. */
+  arrived(_path: Path, message: Message): void {
+    if (this.#over) return;
+    try {
+      this.#frame(message);
+    } catch (error) {
+      if (!(error instanceof VerbmqError)) throw error;
+      this._fail(error, error.message);
+    }
+  }
+
+  #frame(message: Message): void {
+    const frame = message.data;
+    const { session } = this;
+    if (frame.length < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
+    const kind = frame[0] as number;
+    switch (kind) {
+      case FrameKind.BATCH:
+      case FrameKind.DATA:
+        if (session.accept(frame)) this.#incoming.frame(message, frame);
+        break;
+      case FrameKind.CLOSE:
+        if (session.accept(frame)) this._peerClosed();
+        break;
+      case FrameKind.OPERATION:
+        if (!session.accept(frame)) break;
+        if (session.keptBytes > this.#keptLimitBytes)
+          throw protocolError('it asks for more than it acknowledges');
+        serveOperation(session, this.#regions, frame);
+        break;
+      case FrameKind.ANSWER:
+        if (session.accept(frame)) this.#operations.answered(frame);
+        break;
+      case FrameKind.ACK:
+        session.acknowledged(frame);
+        break;
+      case FrameKind.SWITCH:
+        session.switched(frame);
+        break;
+      default:
+        this.#role.negotiation(kind, frame);
+    }
+    if (this.#over) return;
+    this.#outgoing.flush(); // what was sent while the frame was handled
+    if (session.allAcknowledged) this.#outgoing.reuse();
+    session.settle();
+    this.#tellSoon();
+    this.#progress();
+  }
+
+  /** What came last is told also to a peer to which nothing is sent: it keeps its frames until then. */
+  #tellSoon(): void {
+    if (this.#tellTimer !== undefined || !this.session.untold) return;
+    this.#tellTimer = setTimeout(() => {
+      this.#tellTimer = undefined;
+      this.session.tell();
+    }, IDLE_TELL_MS);
+    this.#tellTimer.unref();
+  }
+
+  // ---- paths -----------------------------------------------------------------------------------------------
+
+  /** @internal */
+  room(path: Path): void {
+    if (this.#over) return;
+    if (path.number === this.session.path) this.session.pump();
+    this.#progress();
+  }
+
+  /** @internal A connection below has ended. */
+  ended(path: Path, info: CloseInfo): void {
+    if (this.#over) return;
+    const last = info.error === undefined ? undefined : errorOfEnd(info.error);
+    if (last !== undefined) {
+      this._fail(last);
+    } else if (path === this.#base) {
+      this.#base = undefined;
+      this.session.baseLost();
+      this.#reporter.tell();
+      if (!this.#maybeFinish()) this.#role.baseLost(lostError(info.error));
+    } else if (path === this.#fast) this.dropFast('broken', info.error?.message);
+  }
+
+  /** @internal The base connection is there again; see `Session.baseResumed`. An old one is let go. */
+  resumeOn(base: Connection, peerEpoch?: number): void {
+    const old = this.#base;
+    old?.leave();
+    old?.connection.abort('this connection was replaced');
+    this.session.baseLost();
+    this.#base = new Path(BASE, base, this);
+    this.session.baseResumed(peerEpoch);
+    this.#reporter.tell();
+  }
+
+  /** @internal A fast connection is proved. It takes data when both sides have agreed. */
+  adoptFast(number: PathNumber, connection: Connection): void {
+    if (this.#fast !== undefined) this.dropFast('broken');
+    this.#fast = new Path(number, connection, this);
+  }
+
+  /** @internal The fast connection is not used any more. `false`: there is none. */
+  dropFast(reason: PathReason, explanation?: string): boolean {
+    const fast = this.#fast;
+    if (fast === undefined) return false;
+    this.#fast = undefined;
+    this.explain(reason, explanation);
+    fast.leave();
+    fast.connection.abort('the session has left this path');
+    this.session.fastLost(fast.number);
+    this.#reporter.tell();
+    this.#role.fastLost();
+    return true;
+  }
+
+  /** @internal Says why the connection is not on its fast path. */
+  explain(reason: PathReason, explanation?: string, peerReason?: PathReason): void {
+    this.#reporter.explain(reason, explanation, peerReason);
+  }
+
+  /** @internal Sends a frame of the negotiation on the base connection. */
+  sendControl(frame: Uint8Array): void {
+    this.#base?.control(frame);
+  }
+
+  /** @internal */
+  get baseUp(): boolean {
+    return this.#base !== undefined;
+  }
+
+  /** @internal The session cannot go on. What the peer had not acknowledged may have arrived or not. */
+  fail(error: VerbmqError): void {
+    this._fail(this.session.allAcknowledged ? error : error.withUnknownOutcome());
+  }
+
+  #pathOf(path: PathNumber): Path | undefined {
+    if (path === BASE) return this.#base;
+    return this.#fast?.number === path ? this.#fast : undefined;
+  }
+
+  #moved(path: PathNumber): void {
+    if (path === BASE && this.#fast !== undefined)
+      this.dropFast('peer-declined', 'the peer has left the fast path');
+    this.#reporter.tell();
+    this.#role.moved(path);
+    // What waits goes when this frame is handled.
+    this.#wanting = true;
+  }
+
+  #carrier(): { kind: string | undefined; fast: boolean; flowing: boolean } {
+    const fast = this.session.path !== BASE;
+    const kind = (fast ? this.#fast : this.#base)?.connection.kind;
+    return { kind, fast, flowing: this.session.flowing && kind !== undefined };
+  }
+
+  #progress(): void {
+    if (this.#wanting) {
+      this.#wanting = false;
+      this._roomAvailable();
+    }
+    if (this.#tearingDown) this.#maybeFinish();
+  }
+
+  // ---- one-sided memory --------------------------------------------------------------------------------------
+
+  protected override async _expose(bytes: number, access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
+    return this.#regions.expose(bytes, access);
+  }
+  protected override _read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {
+    return this.#operations.read(remote, offset, target);
+  }
+  protected override _write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
+    return this.#operations.write(remote, offset, data);
+  }
+  protected override _fetchAdd(remote: DescriptorFields, offset: number, addend: bigint): Promise<bigint> {
+    return this.#operations.fetchAdd(remote, offset, addend);
+  }
+  protected override _compareAndSwap(
+    remote: DescriptorFields,
+    offset: number,
+    expected: bigint,
+    desired: bigint,
+  ): Promise<bigint> {
+    return this.#operations.compareAndSwap(remote, offset, expected, desired);
+  }
+
+  // ---- the end -----------------------------------------------------------------------------------------------
+
+  /** A session that waits to be resumed cannot end in order: it ends at once. */
+  override close(): Promise<CloseInfo> {
+    const closed = super.close();
+    if (this.#base === undefined && !this.session.flowing)
+      this.fail(new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'it was closed while it waited to be resumed'));
+    return closed;
+  }
+
+  protected override _sendClose(): void {
+    this.#outgoing.flush();
+    this.session.submit(FrameKind.CLOSE, new Uint8Array(HEADER_BYTES));
+  }
+
+  protected override _teardown(): void {
+    this.#tearingDown = true;
+    this.#maybeFinish();
+  }
+
+  /** Ends in order when both have closed and each knows that the other has everything. */
+  #maybeFinish(): boolean {
+    if (this.#over || !this.#tearingDown || !this.session.allAcknowledged) return this.#over;
+    this.session.tell(); // the peer waits for the word that its CLOSE has come
+    if (this.session.untold) return false;
+    this.#giveBack((path) => path.connection.close());
+    return true;
+  }
+
+  protected override _kill(error: VerbmqError, reasonForPeer: string | undefined): void {
+    this.#operations.fail(error);
+    const reason = endReason(error, reasonForPeer);
+    this.#giveBack((path) => {
+      path.connection.abort(reason);
+      return path.connection.closed;
+    });
+  }
+
+  #giveBack(end: (path: Path) => Promise<unknown>): void {
+    this.#over = true;
+    clearTimeout(this.#tellTimer);
+    this.#regions.clear();
+    this.#role.ended();
+    const paths = [this.#fast, this.#base].filter((path) => path !== undefined);
+    for (const path of paths) path.leave();
+    void Promise.all([...paths.map(end), nextTurn()]).then(() => this._finished());
+  }
+}
+
+const CAPABILITIES = {
+  oneSided: 'emulated',
+  atomics: 'emulated',
+  largeMessages: 'native',
+  zeroCopySend: 'emulated',
+} as const;
+
+/** Every path takes frames with so much payload, however short the messages are. */
+export const MIN_FRAME_PAYLOAD_BYTES = 512;
+
+function lostError(cause: VerbmqError | undefined): VerbmqError {
+  if (cause?.code === 'ERR_VERBMQ_PEER_TIMEOUT') return cause;
+  return new VerbmqError(
+    'ERR_VERBMQ_CONNECTION_LOST',
+    `the base connection has ended${cause === undefined ? '' : ` (${cause.message})`}`,
+    { cause },
+  );
+}
+
+/** `_finished` never comes within the call that ended the connection. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

@@ -1,0 +1,161 @@
+import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import { Listener, type ListenerInit } from '../contract/listener.js';
+import type { ResolvedConnectionOptions } from '../contract/options.js';
+import { sameSecret } from './authentication.js';
+import { AutoConnection } from './auto-connection.js';
+import type { FastServer } from './fast-server.js';
+import { HEADER_BYTES } from './frames.js';
+import { Greeting, Refusal } from './greeting.js';
+import { type Hello, makeTicket, type Ticket } from './hello.js';
+import type { ResolvedAutoOptions } from './options.js';
+import { type ServerHome, ServerRole } from './server-role.js';
+
+export interface AutoListenerInit extends ListenerInit {
+  readonly base: Listener;
+  readonly fast: FastServer | undefined;
+  /** Why there is no fast path. */
+  readonly fastReason: string | undefined;
+  readonly options: ResolvedAutoOptions;
+  readonly connectionOptions: ResolvedConnectionOptions;
+  readonly opened: (connection: AutoConnection) => void;
+}
+
+interface Entry {
+  readonly ticket: Ticket;
+  readonly role: ServerRole;
+}
+
+/** Accepts base connections, welcomes new sessions on them, and gives resumed ones to the session that they belong to. */
+export class AutoListener extends Listener implements ServerHome {
+  readonly fast: FastServer | undefined;
+  readonly fastReason: string | undefined;
+  readonly resumeWindowMs: number;
+  readonly #init: AutoListenerInit;
+  readonly #greetings = new Set<Greeting>();
+  readonly #sessions = new Map<string, Entry>();
+  readonly #names = new Map<ServerRole, string>();
+  /** Those that wait to be resumed, the one that waits longest first. */
+  readonly #suspended = new Set<ServerRole>();
+  #closing = false;
+
+  constructor(init: AutoListenerInit) {
+    super(init);
+    this.#init = init;
+    this.fast = init.fast;
+    this.fastReason = init.fastReason;
+    this.resumeWindowMs = init.options.resumeWindowMs;
+    init.base.onConnection((connection) => this.#incoming(connection));
+    void init.base.closed.then(() => this.close());
+  }
+
+  protected override async _close(): Promise<void> {
+    this.#closing = true;
+    for (const greeting of this.#greetings) greeting.refuse('overloaded', 'the listener is closing');
+    for (const role of this.#suspended) role.giveUp('listener-closed', 'the listener was closed');
+    await Promise.all([this.#init.base.close(), this.fast?.close()]);
+  }
+
+  #incoming(base: Connection): void {
+    const { options, connectionOptions } = this.#init;
+    const greeting = new Greeting(base, options.preSharedKey, connectionOptions.handshakeTimeoutMs, {
+      greeted: (_, hello) => this.#greeted(greeting, hello),
+      failed: (_, error) => {
+        this.#greetings.delete(greeting);
+        this._acceptFailed(error);
+      },
+    });
+    this.#greetings.add(greeting);
+    if (this.#closing) greeting.refuse('overloaded', 'the listener is closing');
+    else if (this.#greetings.size > options.maxHandshakes)
+      greeting.refuse('overloaded', `${options.maxHandshakes} handshakes are in progress (maxHandshakes)`);
+  }
+
+  #greeted(greeting: Greeting, hello: Hello): void {
+    if (hello.resume === undefined) this.#open(greeting, hello);
+    else this.#resume(greeting, hello);
+  }
+
+  #open(greeting: Greeting, hello: Hello): void {
+    const { options, connectionOptions } = this.#init;
+    if (options.policy === 'require-rdma' && hello.fastReason !== undefined)
+      throw new Refusal('protocol', `this side requires the fast path, and yours says ${hello.fastReason}`);
+    const ticket = makeTicket();
+    const own = { maxMessageBytes: connectionOptions.maxMessageBytes, windowBytes: options.windowBytes };
+    const { base } = greeting;
+    greeting.welcome({ ...own, ticket, fastReason: this.fastReason, resumed: false });
+    this.#greetings.delete(greeting);
+    const reason = this.fastReason ?? (hello.fastReason === undefined ? 'negotiating' : 'peer-declined');
+    const connection = new AutoConnection({
+      base,
+      direction: 'in',
+      options: connectionOptions,
+      maxMessageBytes: Math.min(
+        own.maxMessageBytes,
+        hello.maxMessageBytes,
+        base.maxMessageBytes - HEADER_BYTES,
+      ),
+      windowBytes: Math.min(own.windowBytes, hello.windowBytes),
+      localAddress: base.localAddress,
+      remoteAddress: base.remoteAddress,
+      reason,
+      peerReason: hello.fastReason,
+      makeRole: (made) => {
+        const role = new ServerRole(made, this);
+        this.#sessions.set(ticket.session, { ticket, role });
+        this.#names.set(role, ticket.session);
+        return role;
+      },
+    });
+    this.#init.opened(connection);
+    this._accept(connection);
+  }
+
+  #resume(greeting: Greeting, hello: Hello): void {
+    const { session, secret, epoch } = hello.resume as Ticket & { epoch: number };
+    const entry = this.#sessions.get(session);
+    if (entry === undefined || !sameSecret(entry.ticket.secret, secret)) {
+      throw new Refusal(
+        'session-unknown',
+        'there is no such session: it has ended, or this is another process than before',
+      );
+    }
+    const { options, connectionOptions } = this.#init;
+    greeting.welcome({
+      maxMessageBytes: connectionOptions.maxMessageBytes,
+      windowBytes: options.windowBytes,
+      ticket: entry.ticket,
+      fastReason: this.fastReason,
+      resumed: true,
+    });
+    this.#greetings.delete(greeting);
+    entry.role.resumed();
+    entry.role.connection.resumeOn(greeting.base, epoch);
+  }
+
+  // ---- what sessions tell ------------------------------------------------------------------------------------
+
+  /** @internal */
+  suspended(role: ServerRole, waits: boolean): void {
+    this.#suspended.delete(role);
+    if (!waits) return;
+    this.#suspended.add(role);
+    const [longest] = this.#suspended;
+    if (this.#closing) role.giveUp('listener-closed', 'the listener was closed');
+    else if (this.#suspended.size > this.#init.options.maxSuspendedSessions)
+      longest?.giveUp('too-many-suspended', 'too many sessions wait to be resumed (maxSuspendedSessions)');
+  }
+
+  /** @internal */
+  ended(role: ServerRole): void {
+    this.#suspended.delete(role);
+    const name = this.#names.get(role);
+    this.#names.delete(role);
+    if (name !== undefined) this.#sessions.delete(name);
+  }
+}
+
+/** What a listener that has no fast path says of it. */
+export function fastReasonOf(error: unknown): string {
+  return error instanceof VerbmqError ? (error.reason ?? 'listen-failed') : 'listen-failed';
+}

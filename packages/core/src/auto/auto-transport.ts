@@ -1,0 +1,278 @@
+import { formatAddress, type HostAddress, type PathAddress, type Scheme } from '../contract/address.js';
+import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import { MAX_MESSAGE_BYTES_LIMIT, type ResolvedConnectionOptions } from '../contract/options.js';
+import {
+  type ConnectAttempt,
+  type ConnectOptions,
+  type ListenOptions,
+  type ListenRequest,
+  type ProbeResult,
+  Transport,
+} from '../contract/transport.js';
+import { AutoConnection, MIN_FRAME_PAYLOAD_BYTES } from './auto-connection.js';
+import { AutoListener, fastReasonOf } from './auto-listener.js';
+import { ClientRole } from './client-role.js';
+import { FastServer } from './fast-server.js';
+import { HEADER_BYTES, MAX_CONTROL_BYTES } from './frames.js';
+import { shakeHands } from './handshake.js';
+import { type Hello, randomName, type Welcome } from './hello.js';
+import { type AutoOptions, type ResolvedAutoOptions, resolveAutoOptions } from './options.js';
+
+export interface AutoTransportOptions<
+  L extends ListenOptions = ListenOptions,
+  C extends ConnectOptions = ConnectOptions,
+> extends AutoOptions {
+  /** Carries everything at first, and whenever there is no fast path: TCP, TLS, Unix sockets. It is closed with this transport. */
+  readonly base: Transport<L, C>;
+  /** Carries the messages where both sides have it and it is proved: RDMA. Closed likewise. */
+  readonly fast?: Transport | undefined;
+}
+
+export interface AutoDetails {
+  readonly base: ProbeResult;
+  /** `undefined` where there is no fast transport. */
+  readonly fast: ProbeResult | undefined;
+}
+
+/** The longest time that Node's timers take; the attempt's own signal ends it before. */
+const NEVER_MS = 2 ** 31 - 1;
+
+/**
+ * Connects with its base transport, and moves each connection to its fast transport where both sides can, while messages
+ * are in flight; back when that breaks; and to a new base connection when the old one breaks. `listen` and `connect` take
+ * the options of the base transport, and those of auto.
+ */
+export class AutoTransport<
+  L extends ListenOptions = ListenOptions,
+  C extends ConnectOptions = ConnectOptions,
+> extends Transport<L & AutoOptions, C & AutoOptions, AutoDetails> {
+  readonly kind = 'auto';
+  readonly schemes: readonly Scheme[];
+  readonly #base: Transport<L, C>;
+  readonly #fast: Transport | undefined;
+  readonly #options: ResolvedAutoOptions;
+
+  constructor(options: AutoTransportOptions<L, C>) {
+    super(options);
+    this.#base = options.base;
+    this.#fast = options.fast;
+    this.#options = resolveAutoOptions(options);
+    this.schemes = ['verbmq', ...options.base.schemes];
+  }
+
+  async probe(): Promise<ProbeResult<AutoDetails>> {
+    const [base, fast] = await Promise.all([this.#base.probe(), this.#fast?.probe()]);
+    return base.available ? { available: true, details: { base, fast } } : base;
+  }
+
+  protected override async _listen(request: ListenRequest<L & AutoOptions>): Promise<AutoListener> {
+    const { connectionOptions } = request;
+    const options = resolveAutoOptions(request.options, this.#options);
+    const base = await this.#base.listen(addressBelow(request.address), {
+      ...request.options,
+      ...optionsBelow(connectionOptions),
+    });
+    let fast: FastServer | string;
+    try {
+      fast = await this.#listenFast(base.address, options, connectionOptions);
+    } catch (error) {
+      await base.close();
+      throw error;
+    }
+    return new AutoListener({
+      kind: this.kind,
+      address: base.address,
+      url: 'path' in base.address ? base.url : formatAddress('verbmq', base.address),
+      logger: connectionOptions.logger,
+      base,
+      fast: typeof fast === 'string' ? undefined : fast,
+      fastReason: typeof fast === 'string' ? fast : undefined,
+      options,
+      connectionOptions,
+      opened: (connection) => this._opened(connection),
+    });
+  }
+
+  protected override async _connect(attempt: ConnectAttempt<C & AutoOptions>): Promise<Connection> {
+    const { signal, connectionOptions } = attempt;
+    const options = resolveAutoOptions(attempt.options, this.#options);
+    const dial = (until: AbortSignal): Promise<Connection> => {
+      return this.#base
+        .connect(addressBelow(attempt.address), {
+          ...attempt.options,
+          ...optionsBelow(connectionOptions),
+          signal: until,
+          timeoutMs: NEVER_MS,
+        })
+        .catch((error: unknown) => {
+          throw until.aborted ? until.reason : error;
+        });
+    };
+    const fastReason = await this.#fastReason(options);
+    if (options.policy === 'require-rdma' && fastReason !== undefined)
+      throw requiredError(fastReason, undefined);
+    const greet = async (
+      until: AbortSignal,
+      resume?: Hello['resume'],
+    ): Promise<{ base: Connection; welcome: Welcome }> => {
+      const base = await dial(until);
+      const hello: Hello = {
+        maxMessageBytes: connectionOptions.maxMessageBytes,
+        windowBytes: options.windowBytes,
+        nonce: randomName(),
+        fastReason,
+        resume,
+      };
+      const { handshakeTimeoutMs } = connectionOptions;
+      return {
+        base,
+        welcome: await shakeHands(base, hello, options.preSharedKey, handshakeTimeoutMs, until),
+      };
+    };
+
+    const { base, welcome } = await greet(signal);
+    const maxMessageBytes = Math.min(
+      connectionOptions.maxMessageBytes,
+      welcome.maxMessageBytes,
+      base.maxMessageBytes - HEADER_BYTES,
+    );
+    const peerReason = welcome.fastReason;
+    let role: ClientRole | undefined;
+    const connection = new AutoConnection({
+      base,
+      direction: 'out',
+      options: connectionOptions,
+      maxMessageBytes,
+      windowBytes: Math.min(options.windowBytes, welcome.windowBytes),
+      localAddress: base.localAddress,
+      remoteAddress: base.remoteAddress,
+      reason: fastReason ?? (peerReason === undefined ? 'negotiating' : 'peer-declined'),
+      peerReason,
+      makeRole: (made) => {
+        role = new ClientRole(made, {
+          options,
+          reconnect: async (until) => {
+            const resume = { ...welcome.ticket, epoch: made.session.epoch };
+            return (await greet(until, resume)).base;
+          },
+          fast: fastReason === undefined && peerReason === undefined ? this.#fast : undefined,
+          fastOptions: this.#optionsOfFast(options, connectionOptions),
+          frameBytes: HEADER_BYTES + Math.max(MIN_FRAME_PAYLOAD_BYTES, maxMessageBytes),
+          attemptTimeoutMs: connectionOptions.handshakeTimeoutMs,
+        });
+        return role;
+      },
+    });
+    this._opened(connection);
+    role?.askForFast();
+    if (options.policy === 'require-rdma' && role !== undefined)
+      await this.#requireFast(connection, role, peerReason, signal);
+    return connection;
+  }
+
+  protected override async _close(): Promise<void> {
+    await Promise.all([this.#base.close(), this.#fast?.close()]);
+  }
+
+  async #requireFast(
+    connection: AutoConnection,
+    role: ClientRole,
+    peerReason: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const give = (): void => connection.abort('the attempt was given up');
+    signal.addEventListener('abort', give);
+    try {
+      if (peerReason !== undefined) throw requiredError('peer-declined', undefined, peerReason);
+      await role.firstFast().catch((error: unknown) => {
+        throw signal.aborted ? signal.reason : requiredError(connection.path.reason ?? 'broken', error);
+      });
+    } catch (error) {
+      connection.abort('the fast path is required and cannot be had');
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', give);
+    }
+  }
+
+  /** Why this side cannot use a fast path; `undefined` where it can. */
+  async #fastReason({ policy }: ResolvedAutoOptions): Promise<string | undefined> {
+    if (policy === 'tcp') return 'policy';
+    if (this.#fast === undefined) return 'not-configured';
+    const probe = await this.#fast.probe();
+    return probe.available ? undefined : probe.code;
+  }
+
+  /** Listens for fast connections, or says why not. @throws where addresses were named or the policy requires it. */
+  async #listenFast(
+    base: HostAddress | PathAddress,
+    options: ResolvedAutoOptions,
+    connectionOptions: ResolvedConnectionOptions,
+  ): Promise<FastServer | string> {
+    const required = options.policy === 'require-rdma';
+    const reason = await this.#fastReason(options);
+    if (reason === 'policy') return reason;
+    const named = options.fastAddresses !== undefined;
+    if (reason !== undefined || this.#fast === undefined) {
+      if (required || named) throw requiredError(reason ?? 'not-configured', undefined);
+      return reason ?? 'not-configured';
+    }
+    const addresses = options.fastAddresses ?? ('host' in base ? [{ host: base.host, port: 0 }] : []);
+    if (addresses.length === 0) return 'not-configured';
+    try {
+      return await FastServer.listen(
+        this.#fast,
+        addresses,
+        this.#optionsOfFast(options, connectionOptions),
+        connectionOptions.handshakeTimeoutMs,
+        options.maxHandshakes,
+        (error) => connectionOptions.logger.warn({ err: error }, 'a fast path was refused'),
+      );
+    } catch (error) {
+      if (required || named) throw error;
+      return fastReasonOf(error);
+    }
+  }
+
+  /** A fast connection is given up sooner than others: there is something to fall back to. */
+  #optionsOfFast(
+    { fastTimeoutMs }: ResolvedAutoOptions,
+    connectionOptions: ResolvedConnectionOptions,
+  ): ConnectOptions {
+    return {
+      ...optionsBelow(connectionOptions),
+      heartbeatIntervalMs: Math.ceil(fastTimeoutMs / 4),
+      peerTimeoutMs: fastTimeoutMs,
+      timeoutMs: connectionOptions.handshakeTimeoutMs,
+    };
+  }
+}
+
+/** The address for the base transport: without the scheme that only this transport knows. */
+function addressBelow({
+  scheme,
+  ...address
+}: (HostAddress | PathAddress) & { scheme?: Scheme }): string | HostAddress | PathAddress {
+  return scheme === undefined || scheme === 'verbmq' ? address : formatAddress(scheme, address);
+}
+
+/** What the connections below are given: room for the header, and for the frames of the negotiation. */
+function optionsBelow(options: ResolvedConnectionOptions): ResolvedConnectionOptions {
+  const longest = Math.max(options.maxMessageBytes, MAX_CONTROL_BYTES) + HEADER_BYTES;
+  return {
+    ...options,
+    maxMessageBytes: Math.min(longest, MAX_MESSAGE_BYTES_LIMIT),
+    debugLeases: false,
+    inner: true,
+  };
+}
+
+function requiredError(reason: string, cause: unknown, peerReason?: string): VerbmqError {
+  const whose = peerReason === undefined ? '' : `: the peer says ${peerReason}`;
+  return new VerbmqError(
+    'ERR_VERBMQ_UNAVAILABLE',
+    `the fast path is required (policy or fastAddresses) and cannot be had (${reason}${whose})`,
+    { cause, reason },
+  );
+}

@@ -1,0 +1,182 @@
+import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import type { ConnectOptions, Transport } from '../contract/transport.js';
+import type { AutoConnection, AutoRole } from './auto-connection.js';
+import { Backoff } from './backoff.js';
+import { FastFailure, type Grant, hostOf, openFast, parseGrant, reasonOf } from './fast-client.js';
+import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
+import { optionalText, text, whole } from './hello.js';
+import type { ResolvedAutoOptions } from './options.js';
+import type { PathReason } from './path-info.js';
+import { Resumer } from './resumer.js';
+import { BASE, type PathNumber } from './session.js';
+
+export interface ClientRoleInit {
+  readonly options: ResolvedAutoOptions;
+  /** Opens a base connection and resumes the session on it. */
+  readonly reconnect: (signal: AbortSignal) => Promise<Connection>;
+  /** `undefined` where it is not to be used, or cannot be. */
+  readonly fast: Transport | undefined;
+  readonly fastOptions: ConnectOptions;
+  /** The longest frame of this session, in bytes. */
+  readonly frameBytes: number;
+  readonly attemptTimeoutMs: number;
+}
+
+/** The side that connected: it resumes the session, and it is the one that asks for the fast path. */
+export class ClientRole implements AutoRole {
+  readonly #init: ClientRoleInit;
+  readonly #connection: AutoConnection;
+  readonly #resumer: Resumer;
+  readonly #retry: Backoff;
+  #number: PathNumber = BASE;
+  #attempt: AbortController | undefined;
+  #attemptTimer: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
+  /** When the fast path was taken last. */
+  #usedSince: number | undefined;
+  #over = false;
+  /** Who waits for the first attempt to come to something. */
+  #firstOutcome: ((failure: FastFailure | undefined) => void) | undefined;
+
+  constructor(connection: AutoConnection, init: ClientRoleInit) {
+    this.#connection = connection;
+    this.#init = init;
+    const { options } = init;
+    this.#retry = new Backoff(options.minFastRetryMs, options.maxFastRetryMs);
+    this.#resumer = new Resumer(options.resumeWindowMs, options.maxResumeDelayMs, {
+      reconnect: init.reconnect,
+      resumed: (base) => connection.resumeOn(base),
+      failed: (error) => connection.fail(error),
+    });
+  }
+
+  /** Resolves when the fast path is used. @throws FastFailure when the first attempt fails. */
+  firstFast(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#firstOutcome = (failure) => (failure === undefined ? resolve() : reject(failure));
+    });
+  }
+
+  /** Asks for a fast path, off the way of the messages. */
+  askForFast(): void {
+    if (this.#over || this.#init.fast === undefined || this.#attempt !== undefined) return;
+    if (!this.#connection.baseUp) {
+      this.#askLater(); // it is asked for on the base connection
+      return;
+    }
+    this.#connection.explain('negotiating');
+    this.#number++;
+    this.#attempt = new AbortController();
+    this.#attemptTimer = setTimeout(() => {
+      const failure = new FastFailure(
+        'probe-failed',
+        `it took longer than ${this.#init.attemptTimeoutMs} ms`,
+      );
+      if (!this.#connection.dropFast(failure.reason, failure.message)) this.#failed(failure);
+    }, this.#init.attemptTimeoutMs);
+    this.#attemptTimer.unref();
+    this.#connection.sendControl(jsonFrame(FrameKind.FAST_REQUEST, { number: this.#number }));
+  }
+
+  baseLost(error: VerbmqError): void {
+    this.#resumer.start(error);
+  }
+
+  negotiation(kind: number, frame: Uint8Array): void {
+    if (kind === FrameKind.FAST_GRANT)
+      void this.#granted(parseGrant(frame, hostOf(this.#connection.remoteAddress)));
+    else if (kind === FrameKind.FAST_DECLINE) this.#declined(frame);
+    else throw protocolError(`a frame of kind ${kind} came to the side that connected`);
+  }
+
+  moved(path: PathNumber): void {
+    if (path === BASE) return;
+    this.#settleAttempt();
+    this.#usedSince = performance.now();
+    this.#settleFirst(undefined);
+  }
+
+  /** It is tried again after a pause, which grows unless the path had lasted: a path that flaps is left alone. */
+  fastLost(): void {
+    if (this.#init.options.policy === 'require-rdma' && this.#usedSince !== undefined) {
+      this.#connection.fail(
+        new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'the fast path broke, and the policy is require-rdma', {
+          reason: 'broken',
+        }),
+      );
+      return;
+    }
+    const lastedMs = this.#usedSince === undefined ? 0 : performance.now() - this.#usedSince;
+    this.#usedSince = undefined;
+    if (lastedMs > this.#init.options.maxFastRetryMs) this.#retry.reset();
+    this.#settleAttempt();
+    this.#settleFirst(new FastFailure('broken', 'the fast path broke before it was used'));
+    this.#askLater();
+  }
+
+  ended(): void {
+    this.#over = true;
+    this.#resumer.stop();
+    this.#settleAttempt();
+    clearTimeout(this.#retryTimer);
+    this.#settleFirst(new FastFailure('broken', 'the connection ended before'));
+  }
+
+  #declined(frame: Uint8Array): void {
+    const fields = parseJsonFrame(frame);
+    if (this.#attempt === undefined || whole(fields, 'number', 1, 2 ** 32 - 1) !== this.#number) return;
+    const reason = text(fields, 'reason');
+    this.#failed(
+      new FastFailure('peer-declined', optionalText(fields, 'message') ?? 'the peer declined'),
+      reason,
+    );
+  }
+
+  async #granted(grant: Grant): Promise<void> {
+    const { fast, fastOptions, frameBytes } = this.#init;
+    const attempt = this.#attempt;
+    const connection = this.#connection;
+    if (attempt === undefined || fast === undefined || grant.number !== this.#number) return;
+    try {
+      const opened = await openFast(fast, grant, fastOptions, frameBytes, attempt.signal);
+      if (attempt.signal.aborted) {
+        opened.abort('the attempt was given up');
+        return;
+      }
+      connection.adoptFast(grant.number, opened);
+      connection.session.propose(grant.number);
+    } catch (error) {
+      if (attempt.signal.aborted) return;
+      this.#failed(
+        error instanceof FastFailure ? error : new FastFailure(reasonOf(error), String(error), error),
+      );
+    }
+  }
+
+  #failed(failure: FastFailure, peerReason?: PathReason): void {
+    this.#settleAttempt();
+    this.#connection.explain(failure.reason, failure.message, peerReason);
+    this.#settleFirst(failure);
+    if (peerReason !== 'policy') this.#askLater();
+  }
+
+  #askLater(): void {
+    if (this.#over) return;
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = setTimeout(() => this.askForFast(), this.#retry.next());
+    this.#retryTimer.unref();
+  }
+
+  #settleFirst(failure: FastFailure | undefined): void {
+    this.#firstOutcome?.(failure);
+    this.#firstOutcome = undefined;
+  }
+
+  #settleAttempt(): void {
+    clearTimeout(this.#attemptTimer);
+    const attempt = this.#attempt;
+    this.#attempt = undefined;
+    attempt?.abort(new VerbmqError('ERR_VERBMQ_CANCELLED', 'the attempt is over'));
+  }
+}

@@ -1,0 +1,165 @@
+import type { HostAddress, PathAddress } from '../contract/address.js';
+import type { Connection } from '../contract/connection.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import type { ConnectOptions, Transport } from '../contract/transport.js';
+import { FrameKind, HEADER_BYTES, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
+import { optionalText, text, whole } from './hello.js';
+import type { PathReason } from './path-info.js';
+import { proofBytes } from './proof.js';
+import type { PathNumber } from './session.js';
+
+/** What the server lets a client try, once. */
+export interface Grant {
+  readonly number: PathNumber;
+  readonly token: string;
+  readonly addresses: readonly HostAddress[];
+}
+
+/** An attempt that came to nothing, with the reason for the path. */
+export class FastFailure extends Error {
+  readonly reason: PathReason;
+
+  constructor(reason: PathReason, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.reason = reason;
+  }
+}
+
+const MAX_ADDRESSES = 16;
+
+/** @param host stands for the addresses that have none: the client reaches the server there already. */
+export function parseGrant(frame: Uint8Array, host: string): Grant {
+  const fields = parseJsonFrame(frame);
+  const { addresses } = fields;
+  if (!Array.isArray(addresses) || addresses.length === 0 || addresses.length > MAX_ADDRESSES)
+    throw protocolError(`a grant must have from one to ${MAX_ADDRESSES} addresses`);
+  return {
+    number: whole(fields, 'number', 1, 2 ** 32 - 1),
+    token: text(fields, 'token'),
+    addresses: addresses.map((address: unknown) => {
+      if (typeof address !== 'object' || address === null) throw protocolError('an address is no object');
+      const known = address as Record<string, unknown>;
+      return { host: optionalText(known, 'host') ?? host, port: whole(known, 'port', 1, 65_535) };
+    }),
+  };
+}
+
+/** The host of the base connection, where it has one. */
+export function hostOf(address: HostAddress | PathAddress): string {
+  return 'host' in address ? address.host : 'localhost';
+}
+
+/**
+ * Opens a fast connection to the first address that can be reached, and proves it: a message each way, and where the
+ * transport has one-sided operations a READ, all with contents that both sides know. Only then is it answered with.
+ * @throws FastFailure
+ */
+export async function openFast(
+  fast: Transport,
+  grant: Grant,
+  options: ConnectOptions,
+  leastMessageBytes: number,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const connection = await connectFirst(fast, grant.addresses, options, signal);
+  const giveUp = (): void => connection.abort('the attempt was given up');
+  signal.addEventListener('abort', giveUp);
+  try {
+    signal.throwIfAborted();
+    if (connection.maxMessageBytes < leastMessageBytes) {
+      throw new FastFailure(
+        'message-limit',
+        `its messages have at most ${connection.maxMessageBytes} bytes, and ${leastMessageBytes} are needed`,
+      );
+    }
+    await proveAsClient(connection, grant);
+    return connection;
+  } catch (error) {
+    connection.abort('the path was not proved');
+    throw error instanceof FastFailure ? error : new FastFailure('probe-failed', String(error), error);
+  } finally {
+    signal.removeEventListener('abort', giveUp);
+  }
+}
+
+async function connectFirst(
+  fast: Transport,
+  addresses: readonly HostAddress[],
+  options: ConnectOptions,
+  signal: AbortSignal,
+): Promise<Connection> {
+  let last: unknown;
+  for (const address of addresses) {
+    try {
+      return await fast.connect(address, { ...options, signal });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      last = error;
+    }
+  }
+  throw new FastFailure('unreachable', last instanceof Error ? last.message : String(last), last);
+}
+
+async function proveAsClient(connection: Connection, { token }: Grant): Promise<void> {
+  const expected = proofBytes(token);
+  const frames = new FrameReader(connection);
+  try {
+    await connection.send(jsonFrame(FrameKind.CLAIM, { token }));
+    const proof = parseJsonFrame(await frames.next(FrameKind.PROOF));
+    if (!Buffer.from(text(proof, 'bytes'), 'base64url').equals(expected))
+      throw new FastFailure('probe-failed', 'a message did not come through unchanged');
+    const descriptor = optionalText(proof, 'descriptor');
+    if (descriptor !== undefined && connection.capabilities.oneSided !== 'none') {
+      const read = await connection.attach(descriptor).read(0, expected.byteLength);
+      if (!Buffer.from(read).equals(expected))
+        throw new FastFailure('probe-failed', 'a one-sided read brought other bytes than lie there');
+    }
+    await connection.send(jsonFrame(FrameKind.PROVED, {}));
+    await frames.next(FrameKind.READY);
+  } finally {
+    frames.stop();
+  }
+}
+
+/** Reads the few frames of the proof, one at a time. */
+class FrameReader {
+  readonly #frames: Uint8Array[] = [];
+  readonly #detach: () => void;
+  #waiter: { resolve: () => void; reject: (error: unknown) => void } | undefined;
+  #error: VerbmqError | undefined;
+
+  constructor(connection: Connection) {
+    this.#detach = connection.onMessage((message) => {
+      this.#frames.push(new Uint8Array(message.data));
+      this.#waiter?.resolve();
+    });
+    void connection.closed.then(({ error }) => {
+      this.#error = error ?? new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'the peer closed it');
+      this.#waiter?.reject(this.#error);
+    });
+  }
+
+  async next(kind: number): Promise<Uint8Array> {
+    if (this.#frames.length === 0) {
+      if (this.#error === undefined) {
+        await new Promise<void>((resolve, reject) => {
+          this.#waiter = { resolve, reject };
+        });
+      } else throw this.#error;
+    }
+    const frame = this.#frames.shift() as Uint8Array;
+    if (frame.length < HEADER_BYTES || frame[0] !== kind)
+      throw new FastFailure('probe-failed', `a frame of kind ${frame[0]} came where ${kind} was due`);
+    return frame;
+  }
+
+  stop(): void {
+    this.#detach();
+  }
+}
+
+/** The reason that an error of the fast transport is. */
+export function reasonOf(error: unknown): PathReason {
+  if (error instanceof FastFailure) return error.reason;
+  return isVerbmqError(error) ? (error.reason ?? 'unreachable') : 'unreachable';
+}

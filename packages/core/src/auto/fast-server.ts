@@ -1,0 +1,213 @@
+import type { HostAddress } from '../contract/address.js';
+import { isPathAddress, type ResolvedAddress } from '../contract/address.js';
+import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import type { Listener } from '../contract/listener.js';
+import type { ListenOptions, Transport } from '../contract/transport.js';
+import { FrameKind, HEADER_BYTES, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
+import { randomName, text } from './hello.js';
+import { proofBytes } from './proof.js';
+import type { PathNumber } from './session.js';
+
+/** Who may claim a fast connection, once and for a while. */
+export interface Claimant {
+  adoptFast(number: PathNumber, connection: Connection): void;
+}
+
+interface Claim {
+  readonly token: string;
+  readonly number: PathNumber;
+  readonly claimant: Claimant;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** The server's end of fast paths: it listens, gives out tokens, and proves what comes with one. */
+export class FastServer {
+  readonly #listeners: readonly Listener[];
+  readonly #timeoutMs: number;
+  readonly #maxProofs: number;
+  readonly #claims = new Map<string, Claim>();
+  readonly #byClaimant = new Map<Claimant, Claim>();
+  readonly #proofs = new Set<ServerProof>();
+  readonly #refused: (error: VerbmqError) => void;
+
+  /**
+   * Listens on every address.
+   * @throws what the transport's `listen` does; then it listens on none.
+   */
+  static async listen(
+    fast: Transport,
+    addresses: readonly ResolvedAddress[],
+    options: ListenOptions,
+    timeoutMs: number,
+    maxProofs: number,
+    refused: (error: VerbmqError) => void,
+  ): Promise<FastServer> {
+    const listeners: Listener[] = [];
+    try {
+      for (const address of addresses) listeners.push(await fast.listen(address, options));
+    } catch (error) {
+      await Promise.all(listeners.map((listener) => listener.close()));
+      throw error;
+    }
+    return new FastServer(listeners, timeoutMs, maxProofs, refused);
+  }
+
+  constructor(
+    listeners: readonly Listener[],
+    timeoutMs: number,
+    maxProofs: number,
+    refused: (error: VerbmqError) => void,
+  ) {
+    this.#listeners = listeners;
+    this.#timeoutMs = timeoutMs;
+    this.#maxProofs = maxProofs;
+    this.#refused = refused;
+    for (const listener of listeners) listener.onConnection((connection) => this.#incoming(connection));
+  }
+
+  /** Where the peer is to connect; without a host where that is the one that it has reached this side at. */
+  get addresses(): { readonly host?: string; readonly port: number }[] {
+    return this.#listeners
+      .map(({ address }) => address)
+      .filter((address): address is HostAddress => !isPathAddress(address))
+      .map(({ host, port }) => (isWildcard(host) ? { port } : { host, port }));
+  }
+
+  /** A token for one fast connection, instead of an earlier one of the same claimant. */
+  grant(claimant: Claimant, number: PathNumber): string {
+    this.forget(claimant);
+    const token = randomName();
+    const timer = setTimeout(() => this.forget(claimant), this.#timeoutMs);
+    timer.unref();
+    const claim = { token, number, claimant, timer };
+    this.#claims.set(token, claim);
+    this.#byClaimant.set(claimant, claim);
+    return token;
+  }
+
+  /** Its token is worth nothing any more. */
+  forget(claimant: Claimant): void {
+    const claim = this.#byClaimant.get(claimant);
+    if (claim === undefined) return;
+    clearTimeout(claim.timer);
+    this.#claims.delete(claim.token);
+    this.#byClaimant.delete(claimant);
+  }
+
+  async close(): Promise<void> {
+    for (const proof of this.#proofs) proof.end('the listener is closing');
+    for (const claimant of [...this.#byClaimant.keys()]) this.forget(claimant);
+    await Promise.all(this.#listeners.map((listener) => listener.close()));
+  }
+
+  #incoming(connection: Connection): void {
+    if (this.#proofs.size >= this.#maxProofs) {
+      connection.abort('too many paths are being proved');
+      this.#refused(new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many fast paths are being proved'));
+      return;
+    }
+    const proof = new ServerProof(connection, this.#timeoutMs, {
+      claim: (token) => {
+        const claim = this.#claims.get(token);
+        if (claim !== undefined) this.forget(claim.claimant);
+        return claim;
+      },
+      ended: (error) => {
+        this.#proofs.delete(proof);
+        if (error !== undefined) this.#refused(error);
+      },
+    });
+    this.#proofs.add(proof);
+  }
+}
+
+interface ServerProofHooks {
+  /** Spends a token. */
+  claim(token: string): Claim | undefined;
+  ended(error: VerbmqError | undefined): void;
+}
+
+/** One fast connection, from its first frame until it is proved and its session has it. */
+class ServerProof {
+  readonly #connection: Connection;
+  readonly #hooks: ServerProofHooks;
+  readonly #timer: NodeJS.Timeout;
+  readonly #detach: () => void;
+  #claim: Claim | undefined;
+  #proofSent = false;
+  #revoke: () => Promise<void> = async () => {};
+  #over = false;
+
+  constructor(connection: Connection, timeoutMs: number, hooks: ServerProofHooks) {
+    this.#connection = connection;
+    this.#hooks = hooks;
+    this.#timer = setTimeout(() => this.end(`it was not proved within ${timeoutMs} ms`), timeoutMs);
+    this.#timer.unref();
+    this.#detach = connection.onMessage((message) => {
+      if (!this.#over) this.#received(new Uint8Array(message.data));
+    });
+    void connection.closed.then(({ error }) => this.end(error?.message ?? 'the peer closed it'));
+  }
+
+  /** Ends the attempt. */
+  end(why: string): void {
+    if (this.#over) return;
+    this.#settle();
+    this.#connection.abort(why);
+    this.#hooks.ended(new VerbmqError('ERR_VERBMQ_REJECTED', `a fast path was not taken: ${why}`));
+  }
+
+  #received(frame: Uint8Array): void {
+    try {
+      if (frame.length < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
+      if (this.#claim === undefined && frame[0] === FrameKind.CLAIM) this.#claimed(frame);
+      else if (this.#proofSent && frame[0] === FrameKind.PROVED) this.#proved(this.#claim as Claim);
+      else throw protocolError(`a frame of kind ${frame[0]} came in the proof of a path`);
+    } catch (error) {
+      if (!(error instanceof VerbmqError)) throw error;
+      this.end(error.message);
+    }
+  }
+
+  #claimed(frame: Uint8Array): void {
+    const token = text(parseJsonFrame(frame), 'token');
+    this.#claim = this.#hooks.claim(token);
+    if (this.#claim === undefined) this.end('its token is not known, or was used');
+    else this.#prove(token).catch((error: unknown) => this.end(String(error)));
+  }
+
+  async #prove(token: string): Promise<void> {
+    const bytes = proofBytes(token);
+    let descriptor: string | undefined;
+    if (this.#connection.capabilities.oneSided !== 'none') {
+      const exposed = await this.#connection.expose(bytes.byteLength, { read: true });
+      exposed.data.set(bytes);
+      descriptor = exposed.descriptor;
+      this.#revoke = () => exposed.revoke();
+    }
+    if (this.#over) return;
+    this.#proofSent = true;
+    await this.#connection.send(
+      jsonFrame(FrameKind.PROOF, { bytes: Buffer.from(bytes).toString('base64url'), descriptor }),
+    );
+  }
+
+  #proved({ claimant, number }: Claim): void {
+    this.#settle();
+    void this.#revoke();
+    claimant.adoptFast(number, this.#connection);
+    this.#connection.send(jsonFrame(FrameKind.READY, {})).catch(() => {}); // its end is told elsewhere
+    this.#hooks.ended(undefined);
+  }
+
+  #settle(): void {
+    this.#over = true;
+    clearTimeout(this.#timer);
+    this.#detach();
+  }
+}
+
+function isWildcard(host: string): boolean {
+  return host === '0.0.0.0' || host === '::';
+}

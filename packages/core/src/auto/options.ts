@@ -1,0 +1,98 @@
+import type { HostAddress } from '../contract/address.js';
+import { type ConnectionOptions, checkInteger } from '../contract/options.js';
+
+/**
+ * `prefer-rdma`: the fast path where it works, else the base. `require-rdma`: the fast path, or an error that says why
+ * not. `tcp`: the base, and the fast transport is not touched.
+ */
+export type PathPolicy = 'prefer-rdma' | 'require-rdma' | 'tcp';
+
+/** What auto connections have beside what every connection has. */
+export interface AutoOptions extends ConnectionOptions {
+  /** Default `prefer-rdma`. */
+  readonly policy?: PathPolicy;
+  /**
+   * Where a listener listens with its fast transport; the peer tries them in this order. Each must exist, else `listen`
+   * fails. Default: the address of the listener, with a port of its own.
+   */
+  readonly fastAddresses?: readonly HostAddress[];
+  /**
+   * A secret of at least 16 bytes that both sides have. Each proves to the other that it has it, without sending it. It
+   * does not hide what is sent: for that there is TLS.
+   */
+  readonly preSharedKey?: Uint8Array;
+  /**
+   * How much may be under way each way before the peer's application has taken it, in bytes; each message counts 64 more
+   * than its length. So much is also kept, for the case that a path breaks. The smaller of both sides' holds. Default 4 MiB.
+   */
+  readonly windowBytes?: number;
+  /** How long a session waits to be resumed when its base connection has broken, in milliseconds. 0: not at all. Default 30,000. */
+  readonly resumeWindowMs?: number;
+  /** The longest pause before an attempt to resume, in milliseconds; the first may take a twentieth of it. Default 5,000. */
+  readonly maxResumeDelayMs?: number;
+  /** The longest pause before a fast path that broke or could not be had is tried again, in milliseconds. Default 60,000. */
+  readonly maxFastRetryMs?: number;
+  /** The shortest; doubled with each failure. Default 1,000. */
+  readonly minFastRetryMs?: number;
+  /** A fast path that has been silent for so long is left for the base, in milliseconds. Default 2,000. */
+  readonly fastTimeoutMs?: number;
+  /** Connections of a listener that may be in their handshake; more are refused. Default 1,024. */
+  readonly maxHandshakes?: number;
+  /** Sessions of a listener that may wait to be resumed; when there are more, the one that waits longest ends. Default 1,024. */
+  readonly maxSuspendedSessions?: number;
+}
+
+export type ResolvedAutoOptions = Required<
+  Omit<AutoOptions, keyof ConnectionOptions | 'fastAddresses' | 'preSharedKey'>
+> & {
+  readonly fastAddresses: readonly HostAddress[] | undefined;
+  readonly preSharedKey: Uint8Array | undefined;
+};
+
+const POLICIES: readonly PathPolicy[] = ['prefer-rdma', 'require-rdma', 'tcp'];
+
+const DEFAULTS: ResolvedAutoOptions = {
+  policy: 'prefer-rdma',
+  fastAddresses: undefined,
+  preSharedKey: undefined,
+  windowBytes: 4 * 1024 * 1024,
+  resumeWindowMs: 30_000,
+  maxResumeDelayMs: 5_000,
+  maxFastRetryMs: 60_000,
+  minFastRetryMs: 1_000,
+  fastTimeoutMs: 2_000,
+  maxHandshakes: 1024,
+  maxSuspendedSessions: 1024,
+};
+
+const MIN_KEY_BYTES = 16;
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** @throws TypeError or RangeError that names the option. */
+export function resolveAutoOptions(
+  options: AutoOptions,
+  base: ResolvedAutoOptions = DEFAULTS,
+): ResolvedAutoOptions {
+  const resolved = { ...base };
+  for (const key of Object.keys(DEFAULTS) as (keyof ResolvedAutoOptions)[]) {
+    if (options[key] !== undefined) Object.assign(resolved, { [key]: options[key] });
+  }
+  if (!POLICIES.includes(resolved.policy))
+    throw new TypeError(`policy must be one of ${POLICIES.join(', ')}`);
+  const { preSharedKey, fastAddresses } = resolved;
+  if (preSharedKey !== undefined && !(preSharedKey instanceof Uint8Array))
+    throw new TypeError('preSharedKey must be a Uint8Array');
+  if (preSharedKey !== undefined && preSharedKey.byteLength < MIN_KEY_BYTES)
+    throw new RangeError(`preSharedKey must have at least ${MIN_KEY_BYTES} bytes`);
+  if (fastAddresses !== undefined && (!Array.isArray(fastAddresses) || fastAddresses.length === 0))
+    throw new TypeError('fastAddresses must be an array of {host, port} that is not empty');
+  checkInteger('windowBytes', resolved.windowBytes, 1, 2 ** 30);
+  checkInteger('resumeWindowMs', resolved.resumeWindowMs, 0, MAX_TIMER_MS);
+  checkInteger('maxResumeDelayMs', resolved.maxResumeDelayMs, 1, MAX_TIMER_MS);
+  checkInteger('minFastRetryMs', resolved.minFastRetryMs, 1, MAX_TIMER_MS);
+  checkInteger('maxFastRetryMs', resolved.maxFastRetryMs, resolved.minFastRetryMs, MAX_TIMER_MS);
+  checkInteger('fastTimeoutMs', resolved.fastTimeoutMs, 1, MAX_TIMER_MS);
+  checkInteger('maxHandshakes', resolved.maxHandshakes, 1, Number.MAX_SAFE_INTEGER);
+  checkInteger('maxSuspendedSessions', resolved.maxSuspendedSessions, 0, Number.MAX_SAFE_INTEGER);
+  return resolved;
+}

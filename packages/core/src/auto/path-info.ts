@@ -1,0 +1,110 @@
+import { channel } from 'node:diagnostics_channel';
+import type { Logger } from '../contract/logger.js';
+
+/**
+ * Why a connection is not on its fast path. Stable; further ones are the codes of the fast transport's `probe()`, such as
+ * `no-device`, `library-missing`, `memlock`, and come from whichever side has the trouble.
+ *
+ * | code | meaning |
+ * |---|---|
+ * | `policy` | this side does not want it (`policy: 'tcp'`) |
+ * | `peer-declined` | the peer cannot or will not; `peer` has its reason |
+ * | `negotiating` | not decided yet: it is being connected and proved |
+ * | `unreachable` | no address of the peer's fast transport could be connected to |
+ * | `probe-failed` | connected, but data did not come through unchanged |
+ * | `message-limit` | its messages are shorter than this connection's may be |
+ * | `broken` | it was used, and broke; it is tried again after a while |
+ * | `listen-failed` | the fast transport could not listen |
+ */
+export type PathReason =
+  | 'policy'
+  | 'peer-declined'
+  | 'negotiating'
+  | 'unreachable'
+  | 'probe-failed'
+  | 'message-limit'
+  | 'broken'
+  | 'listen-failed'
+  | (string & {});
+
+/** Which way the data of an auto connection takes, and why. */
+export interface PathInfo {
+  /** The kind of the transport that carries the data: `rdma`, `tcp`, `tls`, `unix`, … */
+  readonly kind: string;
+  /** Whether that is the fast path. */
+  readonly fast: boolean;
+  /** Whether data flows. It does not for the moment in which sides agree on a path, and while the connection is resumed. */
+  readonly flowing: boolean;
+  /** Why it is not the fast one, in this side's view; absent where it is. */
+  readonly reason?: PathReason;
+  /** The same in words, for people. */
+  readonly explanation?: string;
+  /** The peer's reason, where it gave one. */
+  readonly peerReason?: PathReason;
+}
+
+/** Told of each change of a path: `{ connection, path }`. Costs nothing while nobody has subscribed. */
+export const pathChannel = channel('verbmq:auto:path');
+
+/** Keeps what is known of a connection's path, and tells each change. */
+export class PathReporter {
+  readonly #connection: object;
+  readonly #logger: Logger;
+  readonly #look: () => Pick<PathInfo, 'fast' | 'flowing'> & { readonly kind: string | undefined };
+  readonly #handlers = new Set<(path: PathInfo) => void>();
+  #why: Pick<PathInfo, 'reason' | 'explanation' | 'peerReason'>;
+  #last: PathInfo | undefined;
+
+  /** @param look what carries the data at the moment; no kind while nothing does. */
+  constructor(
+    connection: object,
+    logger: Logger,
+    why: Pick<PathInfo, 'reason' | 'peerReason'>,
+    look: () => Pick<PathInfo, 'fast' | 'flowing'> & { readonly kind: string | undefined },
+  ) {
+    this.#connection = connection;
+    this.#logger = logger;
+    this.#why = why;
+    this.#look = look;
+  }
+
+  get path(): PathInfo {
+    const { kind, fast, flowing } = this.#look();
+    const now = { kind: kind ?? this.#last?.kind ?? 'none', fast, flowing };
+    return fast ? now : { ...now, ...this.#why };
+  }
+
+  subscribe(handler: (path: PathInfo) => void): () => void {
+    this.#handlers.add(handler);
+    return () => void this.#handlers.delete(handler);
+  }
+
+  /** Why it is not the fast path. */
+  explain(reason: PathReason, explanation?: string, peerReason = this.#why.peerReason): void {
+    this.#why = {
+      reason,
+      ...(explanation !== undefined && { explanation }),
+      ...(peerReason !== undefined && { peerReason }),
+    };
+    this.tell();
+  }
+
+  /** Tells those who want to know, if it is another one than was told last. */
+  tell(): void {
+    const { path } = this;
+    const last = this.#last;
+    if (last?.kind === path.kind && last.flowing === path.flowing && last.reason === path.reason) return;
+    this.#last = path;
+    this.#logger.info({ path }, 'the path of the data has changed');
+    if (pathChannel.hasSubscribers) pathChannel.publish({ connection: this.#connection, path });
+    for (const handler of this.#handlers) {
+      try {
+        handler(path);
+      } catch (error) {
+        process.nextTick(() => {
+          throw error;
+        });
+      }
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import type { Connection } from '../contract/connection.js';
+import type { CloseInfo } from '../contract/lifecycle.js';
+import type { Message } from '../contract/message.js';
+import type { PathNumber } from './session.js';
+
+export interface PathHooks {
+  /** A frame has come. The message is released when this returns. */
+  arrived(path: Path, message: Message): void;
+  /** It takes frames again, or bytes have left. */
+  room(path: Path): void;
+  /** The connection below has ended, in whatever way. */
+  ended(path: Path, info: CloseInfo): void;
+}
+
+/** Frames longer than this are lent to the connection below; it copies the shorter ones. */
+const COPY_LIMIT_BYTES = 16 * 1024;
+
+/** One connection that carries frames of a session. It is closed or aborted by the session, never by itself. */
+export class Path {
+  readonly number: PathNumber;
+  readonly connection: Connection;
+  readonly #hooks: PathHooks;
+  readonly #detach: () => void;
+  /** Bytes that were lent and are not back, and how many sends wait for room below. */
+  #lentBytes = 0;
+  #waiting = 0;
+  #draining = false;
+  #left = false;
+
+  constructor(number: PathNumber, connection: Connection, hooks: PathHooks) {
+    this.number = number;
+    this.connection = connection;
+    this.#hooks = hooks;
+    this.#detach = connection.onMessage((message) => {
+      if (!this.#left) hooks.arrived(this, message);
+    });
+    void connection.closed.then((info) => {
+      if (!this.#left) hooks.ended(this, info);
+    });
+  }
+
+  /** Whether a frame may be written. */
+  get writable(): boolean {
+    return this.#waiting === 0 && this.#lentBytes < LENT_LIMIT_BYTES && this.connection.state === 'open';
+  }
+
+  /** Writes a frame, while `writable`. */
+  write(frame: Uint8Array): void {
+    if (frame.length > COPY_LIMIT_BYTES) this.#lend(frame);
+    else if (!this.connection.trySend(frame)) this.#wait(new Uint8Array(frame));
+  }
+
+  /** Writes a frame behind all others, whether there is room or not; for the few that are not messages. */
+  control(frame: Uint8Array): void {
+    if (this.connection.state === 'open') this.#wait(frame);
+  }
+
+  /** Bytes that have not left this process. While there are any, `room` is called when they have. */
+  get bufferedBytes(): number {
+    if (this.connection.state === 'closed') return 0;
+    const { bytesBuffered, bytesWaiting } = this.connection.stats();
+    const bytes = bytesBuffered + bytesWaiting;
+    if (bytes > 0 && !this.#draining) {
+      this.#draining = true;
+      const drained = (): void => {
+        this.#draining = false;
+        this.#room();
+      };
+      this.connection.drain().then(drained, drained);
+    }
+    return bytes;
+  }
+
+  /** The session is not interested any more: nothing that comes is told to it. The connection is still open. */
+  leave(): void {
+    this.#left = true;
+    this.#detach();
+  }
+
+  #lend(frame: Uint8Array): void {
+    this.#lentBytes += frame.length;
+    const back = (): void => {
+      this.#lentBytes -= frame.length;
+      this.#room();
+    };
+    const sent = this.connection.send(frame);
+    if (this.connection.stats().sendsWaiting > 0) {
+      this.#waiting++;
+      const taken = (): void => {
+        this.#waiting--;
+        back();
+      };
+      sent.then(taken, taken);
+    } else sent.then(back, back);
+  }
+
+  #wait(frame: Uint8Array): void {
+    this.#waiting++;
+    const taken = (): void => {
+      this.#waiting--;
+      this.#room();
+    };
+    this.connection.send(frame).then(taken, taken);
+  }
+
+  #room(): void {
+    if (!this.#left) this.#hooks.room(this);
+  }
+}
+
+/** Frames are lent up to so many bytes at a time, and one more. */
+const LENT_LIMIT_BYTES = 1024 * 1024;

@@ -1,0 +1,84 @@
+import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import { Backoff } from './backoff.js';
+
+export interface ResumerHooks {
+  /** Opens a base connection and resumes the session on it. Rejects when it cannot, or when `signal` aborts. */
+  reconnect(signal: AbortSignal): Promise<Connection>;
+  resumed(base: Connection): void;
+  /** It is over: the time is, or the peer does not know the session. */
+  failed(error: VerbmqError): void;
+}
+
+/** Refusals after which another attempt would be refused alike. */
+const FINAL = new Set(['session-unknown', 'authentication', 'version', 'protocol']);
+
+/** The client's attempts to get a base connection again, within a window of time. Holds nothing while there is one. */
+export class Resumer {
+  readonly #windowMs: number;
+  readonly #backoff: Backoff;
+  readonly #hooks: ResumerHooks;
+  #lost: VerbmqError | undefined;
+  #controller: AbortController | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+  #pause: NodeJS.Timeout | undefined;
+
+  constructor(windowMs: number, maxDelayMs: number, hooks: ResumerHooks) {
+    this.#windowMs = windowMs;
+    this.#backoff = new Backoff(Math.ceil(maxDelayMs / 20), maxDelayMs);
+    this.#hooks = hooks;
+  }
+
+  /** The base connection was lost for this reason. */
+  start(lost: VerbmqError): void {
+    this.#lost = lost;
+    if (this.#windowMs === 0) {
+      this.#fail('resume-off', 'sessions are not resumed (resumeWindowMs is 0)');
+      return;
+    }
+    this.#controller = new AbortController();
+    this.#deadline = setTimeout(() => {
+      this.#fail('resume-timeout', `the session could not be resumed within ${this.#windowMs} ms`);
+    }, this.#windowMs);
+    this.#attemptLater();
+  }
+
+  /** Ends every attempt at once. */
+  stop(): void {
+    clearTimeout(this.#deadline);
+    clearTimeout(this.#pause);
+    this.#controller?.abort(new VerbmqError('ERR_VERBMQ_CLOSED', 'the session has ended'));
+    this.#controller = undefined;
+  }
+
+  #attemptLater(): void {
+    this.#pause = setTimeout(() => void this.#attempt(), this.#backoff.next());
+  }
+
+  async #attempt(): Promise<void> {
+    const { signal } = this.#controller as AbortController;
+    try {
+      const base = await this.#hooks.reconnect(signal);
+      if (signal.aborted) {
+        base.abort('the session has ended');
+        return;
+      }
+      clearTimeout(this.#deadline);
+      this.#controller = undefined;
+      this.#backoff.reset();
+      this.#hooks.resumed(base);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof VerbmqError)) throw error;
+      if (error.reason !== undefined && FINAL.has(error.reason))
+        this.#fail(error.reason, `the peer did not resume the session: ${error.message}`, error);
+      else this.#attemptLater();
+    }
+  }
+
+  #fail(reason: string, what: string, cause: VerbmqError | undefined = this.#lost): void {
+    this.stop();
+    const lost = this.#lost as VerbmqError;
+    this.#hooks.failed(new VerbmqError(lost.code, `${lost.message}, and ${what}`, { cause, reason }));
+  }
+}

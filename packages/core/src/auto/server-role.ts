@@ -1,0 +1,85 @@
+import { VerbmqError } from '../contract/errors.js';
+import type { AutoConnection, AutoRole } from './auto-connection.js';
+import type { FastServer } from './fast-server.js';
+import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
+import { whole } from './hello.js';
+import { BASE, type PathNumber } from './session.js';
+
+/** What a session on the accepting side needs of its listener. */
+export interface ServerHome {
+  readonly fast: FastServer | undefined;
+  /** Why there is no fast path; for the peer. */
+  readonly fastReason: string | undefined;
+  readonly resumeWindowMs: number;
+  /** The session waits to be resumed; or, where that is over, not any more. */
+  suspended(role: ServerRole, waits: boolean): void;
+  ended(role: ServerRole): void;
+}
+
+/** The side that accepted: it waits to be resumed, and grants fast paths. */
+export class ServerRole implements AutoRole {
+  readonly connection: AutoConnection;
+  readonly #home: ServerHome;
+  #lost: VerbmqError | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+  #number: PathNumber = BASE;
+
+  constructor(connection: AutoConnection, home: ServerHome) {
+    this.connection = connection;
+    this.#home = home;
+  }
+
+  baseLost(error: VerbmqError): void {
+    this.#lost = error;
+    const { resumeWindowMs } = this.#home;
+    if (resumeWindowMs === 0) {
+      this.giveUp('resume-off', 'sessions are not resumed (resumeWindowMs is 0)');
+      return;
+    }
+    this.#deadline = setTimeout(() => {
+      this.giveUp('resume-timeout', `the peer did not resume the session within ${resumeWindowMs} ms`);
+    }, resumeWindowMs);
+    this.#home.suspended(this, true);
+  }
+
+  /** The peer has come back. */
+  resumed(): void {
+    clearTimeout(this.#deadline);
+    this.#home.suspended(this, false);
+  }
+
+  /** The session is not waited for any more. */
+  giveUp(reason: string, what: string): void {
+    const lost = this.#lost as VerbmqError;
+    this.connection.fail(new VerbmqError(lost.code, `${lost.message}, and ${what}`, { cause: lost, reason }));
+  }
+
+  negotiation(kind: number, frame: Uint8Array): void {
+    if (kind !== FrameKind.FAST_REQUEST)
+      throw protocolError(`a frame of kind ${kind} came to the side that accepted`);
+    const number = whole(parseJsonFrame(frame), 'number', this.#number + 1, 2 ** 32 - 1);
+    this.#number = number;
+    const { fast, fastReason } = this.#home;
+    this.connection.sendControl(
+      fast === undefined
+        ? jsonFrame(FrameKind.FAST_DECLINE, { number, reason: fastReason })
+        : jsonFrame(FrameKind.FAST_GRANT, {
+            number,
+            token: fast.grant(this.connection, number),
+            addresses: fast.addresses,
+          }),
+    );
+    if (fast !== undefined) this.connection.explain('negotiating');
+  }
+
+  /** The other side asks again when it wants to. */
+  fastLost(): void {}
+
+  moved(): void {}
+
+  ended(): void {
+    clearTimeout(this.#deadline);
+    this.#home.fast?.forget(this.connection);
+    this.#home.ended(this);
+  }
+}

@@ -1,0 +1,33 @@
+import { type AutoOptions, AutoTransport } from '@verbmq/core/auto';
+import { RdmaTransport, type RdmaTransportOptions } from '@verbmq/native';
+import {
+  type TcpConnectOptions,
+  type TcpListenOptions,
+  TcpTransport,
+  type TcpTransportOptions,
+} from '@verbmq/tcp-fallback';
+
+export interface VerbmqTransportOptions extends AutoOptions {
+  /** What the TCP transport alone takes. */
+  readonly tcp?: TcpTransportOptions;
+  /** What the RDMA transport alone takes. */
+  readonly rdma?: RdmaTransportOptions;
+}
+
+/**
+ * TCP, TLS or a Unix socket at first, and RDMA where both sides have it: the transport behind `verbmq://` addresses.
+ *
+ * ```ts
+ * const transport = new VerbmqTransport();
+ * const connection = await transport.connect('verbmq://10.0.0.1:7000');
+ * ```
+ */
+export class VerbmqTransport extends AutoTransport<TcpListenOptions, TcpConnectOptions> {
+  constructor({ tcp, rdma, ...options }: VerbmqTransportOptions = {}) {
+    super({
+      ...options,
+      base: new TcpTransport({ ...options, ...tcp }),
+      fast: options.policy === 'tcp' ? undefined : new RdmaTransport({ ...options, ...rdma }),
+    });
+  }
+}

@@ -1,0 +1,5 @@
+import { autoOverTcpSetUp } from '../support/transports/auto.js';
+import { tlsSetUp } from '../support/transports/tcp.js';
+import { conformance } from './index.js';
+
+conformance('auto upon TLS', autoOverTcpSetUp(tlsSetUp()));

@@ -1,0 +1,78 @@
+import type { Address, Connection, ConnectionOptions, Listener, Transport } from '@verbmq/core';
+import { AutoTransport } from '@verbmq/core/auto';
+import { MemoryNetwork, MemoryTransport } from '@verbmq/core/memory-transport';
+import { type AnyConnectOptions, type AnyListenOptions, VerbmqTransport } from 'verbmq';
+import type { SetUp } from '../set-up.js';
+import { memorySetUp } from './memory.js';
+
+/** What auto adds to the set-up of its base transport. */
+const AUTO = {
+  kind: 'auto',
+  capabilities: {
+    oneSided: 'emulated',
+    atomics: 'emulated',
+    largeMessages: 'native',
+    zeroCopySend: 'emulated',
+  },
+  /** The window (4 MiB), and the high-water mark (1 MiB) with the message that crosses it. */
+  unreadBytes: 5.5 * 1024 * 1024,
+  foreignAddress: 'memory://nobody',
+} as const;
+
+/** Which sides have a fast path. */
+export type FastSides = 'both' | 'client' | 'server' | 'none';
+
+/** A peer that has died is not waited for any longer than this, so that its death is what the tests see. */
+const RESUME_WINDOW_MS = 300;
+
+/** Auto upon memory connections, with a fast path of the same kind where `fast` says so. */
+export function autoOverMemorySetUp(fast: FastSides): SetUp {
+  const base = new MemoryNetwork();
+  const fastNetwork = new MemoryNetwork();
+  let ports = 0;
+  let made = 0;
+  return {
+    ...memorySetUp(),
+    ...AUTO,
+    // A test makes the transport of its listener first.
+    createTransport: (options: ConnectionOptions = {}): Transport => {
+      const isServer = made++ % 2 === 0;
+      const hasFast = fast === 'both' || fast === (isServer ? 'server' : 'client');
+      return new AutoTransport({
+        resumeWindowMs: RESUME_WINDOW_MS,
+        ...options,
+        base: new MemoryTransport({ network: base }),
+        fast: hasFast ? new MemoryTransport({ network: fastNetwork }) : undefined,
+      });
+    },
+    foreignAddress: 'tcp://127.0.0.1:1',
+    listenAddress: () => ({ host: 'here', port: ++ports }),
+    deadAddress: () => ({ host: 'nobody', port: 1 }),
+  };
+}
+
+/** What auto puts before each message. */
+const HEADER_BYTES = 16;
+
+/** Auto as users have it, upon TCP or TLS, on a machine without RDMA. */
+export function autoOverTcpSetUp(below: SetUp): SetUp {
+  const options = { resumeWindowMs: RESUME_WINDOW_MS };
+  const { listenOptions, connectOptions } = below.peer;
+
+  class BoundTransport extends VerbmqTransport {
+    override listen(address: Address, own?: AnyListenOptions): Promise<Listener> {
+      return super.listen(address, { ...own, ...listenOptions });
+    }
+    override connect(address: Address, own?: AnyConnectOptions): Promise<Connection> {
+      return super.connect(address, { ...own, ...connectOptions });
+    }
+  }
+
+  return {
+    ...below,
+    ...AUTO,
+    boundaries: below.boundaries.flatMap((length) => [length - HEADER_BYTES, length]),
+    peer: { ...below.peer, module: 'verbmq', name: 'VerbmqTransport', options },
+    createTransport: (own) => new BoundTransport({ ...options, ...own }),
+  };
+}
