@@ -23,6 +23,7 @@
         "cpp/engine/engine_connections.cc",
         "cpp/engine/engine_devices.cc",
         "cpp/engine/engine_submissions.cc",
+        "cpp/engine/large_messages.cc",
         "cpp/engine/operation_queue.cc",
         "cpp/engine/probe.cc",
         "cpp/engine/region_table.cc",

@@ -83,6 +83,9 @@ await onSimulatedDevice('rxe', (device) => {
       const first = await simulatedPair(device, {
         polling: (['event', 'adaptive', 'busy'] as const)[seed % 3]!,
         peerTimeoutMs: 10_000,
+        // Both ways of sending, and retained messages beyond what may stay registered.
+        maxMessageBytes: 100_000,
+        largeMemoryBytes: 500_000,
       });
       device.set('jitter_seed', seed);
       device.set('completion_jitter_us', 400);

@@ -21,7 +21,7 @@ export const HANDLE_INDEX_MASK = 0xffff;
 
 /** Records in the shared arrays are four 32-bit integers: kind, handle, a, b. */
 export const RECORD_WORDS = 4;
-/** Records in a row that a one-sided operation takes; see {@link OperationWord}. */
+/** Records in a row that a one-sided operation or a large message takes; see {@link OperationWord}. */
 export const OPERATION_RECORDS = 4;
 
 /** What the engine reports; `cpp/engine/events.h` holds the same numbers. */
@@ -48,6 +48,10 @@ export const EventKind = {
   operationDone: 10,
   /** Of no handle: `takeDeviceNotices` has something. */
   deviceNotice: 11,
+  /** a: receive slot that tells of a large message, b: its bytes. Answer with `fetch`, in the order of these events. */
+  advertised: 12,
+  /** a: that slot, b: bytes. The message is where it was fetched to; releasing the slot opens the window again. */
+  fetched: 13,
 } as const;
 
 /** What JavaScript submits; `cpp/engine/events.h` holds the same numbers. */
@@ -64,6 +68,10 @@ export const SubmissionKind = {
   write: 6,
   fetchAdd: 7,
   compareAndSwap: 8,
+  /** token: receive slot that tells of a large message; it is read into the region. Needs neither bytes nor key. */
+  fetch: 9,
+  /** token: send slot, whose content is overwritten; tells the peer of a message that lies in the region. Takes a turn as `send` does. */
+  advertise: 10,
 } as const;
 
 /** Where the 32-bit words of a one-sided operation lie in its records, behind kind and handle. */
@@ -112,8 +120,12 @@ export const Gate = {
   completed: 0,
   /** How many messages the peer's credits allow in total. */
   limit: 1,
-  /** Set to 1 here to be told (`writable`) when `completed` or `limit` has moved. */
+  /** Set to 1 here to be told (`writable`) when one of the others has moved. */
   wantWritable: 2,
+  /** Large messages that the peer has read, in the order of submission: their memory is free. */
+  largeRead: 3,
+  /** Large messages that the peer's application has let go of, likewise: they no longer count against its window. */
+  largeReleased: 4,
 } as const;
 
 /** Words about the submissions. */
@@ -142,6 +154,8 @@ export interface ConnectionMemory {
   readonly sendSlots: number;
   /** Announced to the peer. */
   readonly maxMessageBytes: number;
+  /** Announced to the peer: bytes of large messages that it may advertise and that are not released. */
+  readonly windowBytes: number;
 }
 
 export interface EngineOptions {
@@ -183,9 +197,13 @@ export interface ConnectionDescription {
   readonly device: string;
   readonly iwarp: boolean;
   readonly atomics: boolean;
+  /** Registered pages are missing in children after a fork: only whole pages that hold nothing else may be registered. */
+  readonly forkHidesPages: boolean;
   readonly inlineBytes: number;
   readonly peerSlotBytes: number;
   readonly peerMaxMessageBytes: number;
+  /** 0 when large messages cannot be sent: a device of one side does not read. */
+  readonly peerWindowBytes: number;
   readonly local: { readonly host: string; readonly port: number };
   readonly remote: { readonly host: string; readonly port: number };
 }

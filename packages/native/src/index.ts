@@ -3,8 +3,14 @@
  * libraries are looked for when they are first needed, and `probe()` says what is missing.
  * @module
  */
-export type { Polling, RdmaConnectOptions, RdmaTransportOptions, SlotOptions } from './options.js';
+export type {
+  LargeMessageOptions,
+  Polling,
+  RdmaConnectOptions,
+  RdmaTransportOptions,
+  SlotOptions,
+} from './options.js';
 export { type ProbeOptions, probeRdma, type RdmaDetails, type RdmaDevice } from './probe.js';
-export { RdmaConnection } from './rdma-connection.js';
+export { RdmaConnection, type RdmaConnectionStats } from './rdma-connection.js';
 export { RdmaListener } from './rdma-listener.js';
-export { RdmaTransport } from './rdma-transport.js';
+export { RdmaTransport, type RdmaTransportStats } from './rdma-transport.js';

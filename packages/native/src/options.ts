@@ -21,7 +21,25 @@ export interface SlotOptions {
   readonly sendSlots: number;
 }
 
-export interface RdmaTransportOptions extends ConnectionOptions, Partial<SlotOptions> {
+/** The memory for messages that are longer than a slot, of each connection; see docs/memory.md. */
+export interface LargeMessageOptions {
+  /**
+   * How much of such messages the peer may send before the application takes it, in bytes; a single longer message passes
+   * when it is the only one. From 64 KiB to 1 GiB. Default 4 MiB.
+   */
+  readonly receiveWindowBytes: number;
+  /**
+   * How much registered memory the application may hold in each direction, in bytes: buffers of `allocate` that are not
+   * sent, and received messages that it retains. A buffer beyond it is refused with `ERR_VERBMQ_NO_BUFFERS`; a message beyond
+   * it is copied to ordinary memory when it is retained. Default 128 MiB.
+   */
+  readonly largeMemoryBytes: number;
+}
+
+export interface RdmaTransportOptions
+  extends ConnectionOptions,
+    Partial<SlotOptions>,
+    Partial<LargeMessageOptions> {
   /** Default `adaptive`. */
   readonly polling?: Polling;
   /** How long adaptive polling goes on after the last completion, in microseconds. Default 1,000. */
@@ -37,7 +55,7 @@ export interface RdmaConnectOptions extends ConnectOptions {
   readonly localAddress?: string;
 }
 
-export interface ResolvedRdmaOptions extends SlotOptions {
+export interface ResolvedRdmaOptions extends SlotOptions, LargeMessageOptions {
   readonly polling: Polling;
   readonly spinMicros: number;
   readonly backlog: number;
@@ -47,6 +65,8 @@ export interface ResolvedRdmaOptions extends SlotOptions {
 const POLLING: readonly Polling[] = ['event', 'adaptive', 'busy'];
 const MAX_SLOT_BYTES = 1 << 20;
 const MAX_SLOTS = 4096;
+const MIN_WINDOW_BYTES = 64 * 1024;
+const MAX_WINDOW_BYTES = 1024 ** 3;
 
 /** @throws TypeError or RangeError that names the option. */
 export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaOptions {
@@ -57,6 +77,8 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
     slotBytes = 4096,
     receiveSlots = 128,
     sendSlots = 64,
+    receiveWindowBytes = 4 * 1024 * 1024,
+    largeMemoryBytes = 128 * 1024 * 1024,
     libraries = {},
   } = options;
   if (!POLLING.includes(polling)) throw new TypeError(`polling must be one of ${POLLING.join(', ')}`);
@@ -66,7 +88,19 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
   if (slotBytes % 64 !== 0) throw new RangeError(`slotBytes must be a multiple of 64, not ${slotBytes}`);
   checkInteger('receiveSlots', receiveSlots, 1, MAX_SLOTS);
   checkInteger('sendSlots', sendSlots, 4, MAX_SLOTS);
-  return { polling, spinMicros, backlog, slotBytes, receiveSlots, sendSlots, libraries };
+  checkInteger('receiveWindowBytes', receiveWindowBytes, MIN_WINDOW_BYTES, MAX_WINDOW_BYTES);
+  checkInteger('largeMemoryBytes', largeMemoryBytes, 0, Number.MAX_SAFE_INTEGER);
+  return {
+    polling,
+    spinMicros,
+    backlog,
+    slotBytes,
+    receiveSlots,
+    sendSlots,
+    receiveWindowBytes,
+    largeMemoryBytes,
+    libraries,
+  };
 }
 
 export function pollingNumber(polling: Polling): 0 | 1 | 2 {

@@ -1,9 +1,11 @@
-import { Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
+import { Connection, type ConnectionStats, type OutgoingLease, type VerbmqError } from '@verbmq/core';
 import { Heartbeat, type ResolvedConnectionOptions } from '@verbmq/core/transport-kit';
-import { type ConnectionDescription, EventKind, Gate, type Handle } from './binding.js';
+import { type ConnectionDescription, EventKind, type Handle } from './binding.js';
+import { LargeReceiver } from './large-receiver.js';
 import { toVerbmqError } from './native-error.js';
 import type { Endpoint, RdmaEngine } from './rdma-engine.js';
-import type { Slab } from './slab.js';
+import { RdmaOutbound } from './rdma-outbound.js';
+import { Slab } from './slab.js';
 
 export interface RdmaConnectionInit {
   readonly engine: RdmaEngine;
@@ -17,12 +19,15 @@ export interface RdmaConnectionInit {
 /** How long the end of an aborted connection waits for the peer's device to take the reason, in milliseconds. */
 const ABORT_TIMEOUT_MS = 250;
 
-/** A lease whose memory is not the slab's; its bytes are copied when it is sent. */
-const ORDINARY_MEMORY = -1;
+export interface RdmaConnectionStats extends ConnectionStats {
+  /** Memory that is registered for this connection: its slab, and buffers of large messages, used or idle. */
+  readonly registeredBytes: number;
+}
 
 /**
  * A connection over RDMA. Messages are copied into registered send slots (or written there by the application, with
- * `allocate`) and received in registered receive slots, which the application sees without a copy.
+ * `allocate`) and received in registered receive slots, which the application sees without a copy. What is longer than a
+ * slot stays where it is, and the peer's device reads it from there.
  */
 export class RdmaConnection extends Connection implements Endpoint {
   readonly handle: Handle;
@@ -32,139 +37,74 @@ export class RdmaConnection extends Connection implements Endpoint {
   readonly #engine: RdmaEngine;
   readonly #slab: Slab;
   readonly #heartbeat: Heartbeat;
-  readonly #gate: Int32Array;
-  readonly #headerBytes: number;
-  readonly #largestPayload: number;
-
-  // Send slots: a stack of those that are free, and a ring of those that were submitted, in order.
-  readonly #freeSlots: Int32Array;
-  #freeCount: number;
-  readonly #submittedSlots: Int32Array;
-  readonly #submittedBytes: Int32Array;
-  readonly #ringMask: number;
-  /** Counters modulo 2^32, like the gate's. */
-  #submitted = 0;
-  #completed = 0;
-  #fenced = 0;
-  #leased = 0;
-  /** Bytes of messages that were submitted and are not complete, headers included. */
-  #unfinishedBytes = 0;
+  readonly #outbound: RdmaOutbound;
+  readonly #receiver: LargeReceiver;
+  /** Both sides have closed; the end waits for the peer to have read what it was told of. */
+  #tearingDown = false;
   /** The engine holds nothing of this connection any more. */
   #gone = false;
   #abortTimer: NodeJS.Timeout | undefined;
 
   constructor(init: RdmaConnectionInit) {
-    const { description, slab } = init;
-    const headerBytes = init.engine.addon.layout.headerBytes;
-    const largestPayload = Math.min(slab.slotBytes, description.peerSlotBytes) - headerBytes;
+    const { description, slab, engine, handle, options } = init;
+    const { highWaterMarkBytes } = options;
+    const outbound = new RdmaOutbound({ engine, handle, slab, description, highWaterMarkBytes });
+    const large = description.peerWindowBytes > 0;
     super({
       kind: 'rdma',
       direction: init.direction,
-      options: init.options,
-      maxMessageBytes: Math.min(slab.maxMessageBytes, description.peerMaxMessageBytes, largestPayload),
-      capabilities: { oneSided: 'none', atomics: 'none', largeMessages: 'none', zeroCopySend: 'native' },
+      options,
+      maxMessageBytes: Math.min(
+        slab.maxMessageBytes,
+        description.peerMaxMessageBytes,
+        large ? Number.POSITIVE_INFINITY : outbound.largestPayload,
+      ),
+      capabilities: {
+        oneSided: 'none',
+        atomics: 'none',
+        largeMessages: large ? 'native' : 'none',
+        zeroCopySend: 'native',
+      },
       localAddress: description.local,
       remoteAddress: description.remote,
     });
-    this.handle = init.handle;
+    this.handle = handle;
     this.device = description.device;
-    this.#engine = init.engine;
+    this.#engine = engine;
     this.#slab = slab;
-    this.#gate = slab.gate;
-    this.#headerBytes = headerBytes;
-    this.#largestPayload = largestPayload;
-    this.#freeSlots = Int32Array.from({ length: slab.sendSlots }, (_, index) => slab.sendSlots - 1 - index);
-    this.#freeCount = slab.sendSlots;
-    const ringSize = 2 ** Math.ceil(Math.log2(slab.sendSlots));
-    this.#submittedSlots = new Int32Array(ringSize);
-    this.#submittedBytes = new Int32Array(ringSize);
-    this.#ringMask = ringSize - 1;
-    this.#heartbeat = new Heartbeat(init.options, {
-      ping: () => this.#engine.submitPing(this.handle),
+    this.#outbound = outbound;
+    this.#receiver = new LargeReceiver(engine, handle, engine.options.largeMemoryBytes, {
+      large: (data, token) => this._receive(data, token),
+      small: (slot, bytes) => this._receive(slab.received(slot, bytes), slot),
+      peerClosed: () => this._peerClosed(),
+      failed: (error) => this._fail(error, error.message),
+    });
+    this.#heartbeat = new Heartbeat(options, {
+      ping: () => engine.submitPing(handle),
       dead: (error) => this._fail(error, error.message),
     });
   }
 
   // ---- sending ---------------------------------------------------------------------------------------------
 
-  protected override _submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
-    if (this.#unfinishedBytes >= this._options.highWaterMarkBytes) {
-      this.#reclaim();
-      if (this.#unfinishedBytes >= this._options.highWaterMarkBytes) {
-        this.#fence();
-        return false;
-      }
-    }
-    if ((((this.#gate[Gate.limit] as number) - this.#submitted) | 0) <= 0) return this.#wait();
-
-    const bytes = data.byteLength;
-    let slot: number;
-    if (lease !== undefined && lease.token !== ORDINARY_MEMORY) {
-      slot = lease.token;
-      this.#leased--;
-    } else {
-      if (this.#freeCount === 0) this.#reclaim();
-      if (this.#freeCount === 0) return this.#wait();
-      slot = this.#freeSlots[--this.#freeCount] as number;
-      if (bytes > 0) this.#slab.bytes.set(data, this.#slab.sendBase + slot * this.#slab.slotBytes);
-    }
-    const at = this.#submitted & this.#ringMask;
-    this.#submittedSlots[at] = slot;
-    this.#submittedBytes[at] = bytes + this.#headerBytes;
-    this.#submitted = (this.#submitted + 1) | 0;
-    this.#unfinishedBytes += bytes + this.#headerBytes;
-    this.#engine.submitSend(this.handle, slot, bytes);
-    return true;
+  protected override _submit(
+    data: Uint8Array,
+    lease: OutgoingLease | undefined,
+    mayBorrow: boolean,
+  ): boolean | Promise<void> {
+    return this.#outbound.submit(data, lease, mayBorrow);
   }
 
-  /** A message has left when the peer's device has it. */
   protected override _bufferedBytes(): number {
-    this.#reclaim();
-    if (this.#gone || this.#completed === this.#submitted) return 0;
-    this.#fence();
-    return this.#unfinishedBytes;
+    return this.#gone ? 0 : this.#outbound.bufferedBytes();
   }
 
   protected override _allocate(bytes: number): OutgoingLease {
-    if (this.#freeCount === 0) this.#reclaim();
-    // Half of the slots stay for messages that are not leased, so that leases that are kept cannot stop them.
-    if (this.#freeCount === 0 || this.#leased >= this.#slab.sendSlots / 2 || bytes > this.#largestPayload) {
-      return new OutgoingLease(Buffer.allocUnsafeSlow(bytes), this, ORDINARY_MEMORY);
-    }
-    const slot = this.#freeSlots[--this.#freeCount] as number;
-    this.#leased++;
-    return new OutgoingLease(this.#slab.outgoing(slot, bytes), this, slot);
+    return this.#outbound.allocate(this, bytes);
   }
 
   override freeOutgoing(lease: OutgoingLease): void {
-    if (lease.token === ORDINARY_MEMORY) return;
-    this.#leased--;
-    this.#freeSlots[this.#freeCount++] = lease.token;
-    if (this.#gate[Gate.wantWritable] === 1 && !this.#gone) this._roomAvailable();
-  }
-
-  /** Asks to be told when a gate opens. */
-  #wait(): false {
-    this.#gate[Gate.wantWritable] = 1;
-    return false;
-  }
-
-  /** Asks to be told when everything submitted is complete: most sends are not signalled. */
-  #fence(): void {
-    this.#wait();
-    if (this.#fenced === this.#submitted) return;
-    this.#fenced = this.#submitted;
-    this.#engine.submitFence(this.handle);
-  }
-
-  #reclaim(): void {
-    const completed = this.#gate[Gate.completed] as number;
-    while (this.#completed !== completed) {
-      const at = this.#completed & this.#ringMask;
-      this.#freeSlots[this.#freeCount++] = this.#submittedSlots[at] as number;
-      this.#unfinishedBytes -= this.#submittedBytes[at] as number;
-      this.#completed = (this.#completed + 1) | 0;
-    }
+    if (!this.#gone && this.#outbound.free(lease)) this._roomAvailable();
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------
@@ -172,21 +112,30 @@ export class RdmaConnection extends Connection implements Endpoint {
   /** @internal */
   messageArrived(slot: number, bytes: number): void {
     this.#heartbeat.touch();
-    this._receive(this.#slab.received(slot, bytes), slot);
+    if (this.#receiver.idle) this._receive(this.#slab.received(slot, bytes), slot);
+    else this.#receiver.smallArrived(slot, bytes);
   }
 
-  override releaseMessage(slot: number): void {
-    if (!this.#gone) this.#engine.submitRelease(this.handle, slot);
+  override releaseMessage(token: number): void {
+    if (this.#receiver.owns(token)) this.#receiver.release(token);
+    else if (!this.#gone) this.#engine.submitRelease(this.handle, token);
   }
 
   /** A slot is small, so a message that is kept is copied out of it: kept messages can never stall the ring. */
-  override retainMessage(slot: number, data: Uint8Array): Uint8Array {
+  override retainMessage(token: number, data: Uint8Array): Uint8Array | undefined {
+    if (this.#receiver.owns(token)) return this.#receiver.retain(token, data);
     const copy = data.slice();
-    this.releaseMessage(slot);
+    this.releaseMessage(token);
     return copy;
   }
 
   // ---- life ------------------------------------------------------------------------------------------------
+
+  override stats(): RdmaConnectionStats {
+    const slabBytes = this.#gone ? 0 : Slab.bytesFor(this.#engine.addon, this.#engine.options);
+    const largeBytes = this.#outbound.registeredBytes + this.#receiver.registeredBytes;
+    return { ...super.stats(), registeredBytes: slabBytes + largeBytes };
+  }
 
   protected override _sendClose(): void {
     if (!this.#gone) this.#engine.native.sendClose(this.handle);
@@ -194,12 +143,26 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   protected override _teardown(): void {
     this.#heartbeat.stop();
-    if (this.#gone) this._finished();
-    else this.#engine.native.finish(this.handle);
+    this.#tearingDown = true;
+    this.#finishIfRead();
   }
 
-  protected override _kill(_error: VerbmqError, reasonForPeer: string | undefined): void {
+  #finishIfRead(): void {
+    this.#outbound.reclaim();
+    if (this.#gone) {
+      this._finished();
+    } else if (this.#outbound.unread) {
+      this.#outbound.wait();
+    } else {
+      this.#tearingDown = false;
+      this.#engine.native.finish(this.handle);
+    }
+  }
+
+  protected override _kill(error: VerbmqError, reasonForPeer: string | undefined): void {
     this.#heartbeat.stop();
+    this.#tearingDown = false;
+    this.#outbound.fail(error);
     if (this.#gone) {
       this._finished();
     } else if (reasonForPeer === undefined) {
@@ -213,19 +176,32 @@ export class RdmaConnection extends Connection implements Endpoint {
   }
 
   /** @internal */
-  eventArrived(kind: number, a: number): void {
+  eventArrived(kind: number, a: number, b: number): void {
     this.#heartbeat.touch();
     switch (kind) {
       case EventKind.writable:
-        this._roomAvailable();
+        this.#gateMoved();
+        break;
+      case EventKind.advertised:
+        this.#receiver.advertised(a, b);
+        break;
+      case EventKind.fetched:
+        this.#receiver.fetched();
         break;
       case EventKind.peerClosing:
-        this._peerClosed();
+        if (this.#receiver.idle) this._peerClosed();
+        else this.#receiver.closeArrived();
         break;
       case EventKind.closed:
         this.#ended(a === 1);
         break;
     }
+  }
+
+  #gateMoved(): void {
+    this.#outbound.reclaim();
+    this._roomAvailable();
+    if (this.#tearingDown) this.#finishIfRead();
   }
 
   #ended(failed: boolean): void {
@@ -234,6 +210,8 @@ export class RdmaConnection extends Connection implements Endpoint {
     this.#engine.unregister(this);
     const failure = failed ? this.#engine.native.takeFailure(this.handle) : undefined;
     if (failure !== undefined) this._fail(toVerbmqError(failure));
+    this.#outbound.end();
+    this.#receiver.end();
     this._finished();
   }
 }

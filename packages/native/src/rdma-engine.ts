@@ -14,6 +14,7 @@ import {
   Ring,
   SubmissionKind,
 } from './binding.js';
+import type { BufferPool } from './buffer-pool.js';
 import { toVerbmqError } from './native-error.js';
 import { pollingNumber, type ResolvedRdmaOptions } from './options.js';
 
@@ -57,6 +58,8 @@ export class RdmaEngine {
   readonly addon: Addon;
   readonly options: ResolvedRdmaOptions;
   readonly native: NativeEngine;
+  /** Those that hold registered memory. */
+  readonly pools = new Set<BufferPool>();
   readonly #events = new Int32Array(EVENT_RECORDS * RECORD_WORDS);
   readonly #submissions = new Int32Array(SUBMISSION_RECORDS * RECORD_WORDS);
   readonly #longWords = new BigUint64Array(this.#submissions.buffer);
@@ -114,18 +117,22 @@ export class RdmaEngine {
     this.#submit(SubmissionKind.fence, handle, 0, 0);
   }
 
+  /** Tells the peer, from send slot `slot`, of a message of `bytes` bytes in `region`. Takes its turn among the sends. */
+  submitAdvertise(handle: Handle, slot: number, region: number, offset: number, bytes: number): void {
+    this.#submitWide(SubmissionKind.advertise, handle, slot, region, offset, bytes);
+  }
+
+  /** Reads the message that receive slot `slot` tells of. */
+  submitFetch(handle: Handle, slot: number, region: number, offset: number): void {
+    this.#submitWide(SubmissionKind.fetch, handle, slot, region, offset, 0);
+  }
+
   /** Operations of one connection start and end in the order of these calls. */
   submitOperation(handle: Handle, operation: OneSidedOperation): void {
-    const at = this.#reserve(OPERATION_RECORDS);
+    const { kind, token, region, offset, bytes } = operation;
+    const at = this.#submitWide(kind, handle, token, region, offset, bytes);
     if (at === undefined) return;
-    const words = this.#submissions;
-    words[at] = operation.kind;
-    words[at + 1] = handle;
-    words[at + OperationWord.token] = operation.token;
-    words[at + OperationWord.region] = operation.region;
-    words[at + OperationWord.offset] = operation.offset;
-    words[at + OperationWord.bytes] = operation.bytes;
-    words[at + OperationWord.rkey] = operation.rkey;
+    this.#submissions[at + OperationWord.rkey] = operation.rkey;
     this.#longWords[at / 2 + OperationLongWord.remoteAddress] = operation.remoteAddress;
     this.#longWords[at / 2 + OperationLongWord.operand] = operation.operand ?? 0n;
     this.#longWords[at / 2 + OperationLongWord.swap] = operation.swap ?? 0n;
@@ -144,6 +151,17 @@ export class RdmaEngine {
     } catch (error) {
       throw toVerbmqError(error, `${bytes} bytes cannot be registered`);
     }
+  }
+
+  /** Gives back what lies idle in the pools of all connections. Answers whether that was anything. */
+  freeUnusedMemory(): boolean {
+    let freed = false;
+    for (const pool of this.pools) {
+      const before = pool.bytes;
+      pool.freeUnused();
+      freed ||= pool.bytes < before;
+    }
+    return freed;
   }
 
   deregisterMemory(handle: Handle, region: number): void {
@@ -173,6 +191,26 @@ export class RdmaEngine {
     submissions[at + 1] = handle;
     submissions[at + 2] = a;
     submissions[at + 3] = b;
+  }
+
+  #submitWide(
+    kind: number,
+    handle: Handle,
+    token: number,
+    region: number,
+    offset: number,
+    bytes: number,
+  ): number | undefined {
+    const at = this.#reserve(OPERATION_RECORDS);
+    if (at === undefined) return undefined;
+    const words = this.#submissions;
+    words[at] = kind;
+    words[at + 1] = handle;
+    words[at + OperationWord.token] = token;
+    words[at + OperationWord.region] = region;
+    words[at + OperationWord.offset] = offset;
+    words[at + OperationWord.bytes] = bytes;
+    return at;
   }
 
   /** Where `records` records of a submission go: the index of their first word. Nothing when the engine is closed. */

@@ -10,6 +10,7 @@ import {
   type ProbeResult,
   type ResolvedAddress,
   Transport,
+  type TransportStats,
   VerbmqError,
 } from '@verbmq/core';
 import type { ConnectAttempt, ListenRequest } from '@verbmq/core/transport-kit';
@@ -21,6 +22,12 @@ import { type RdmaConnectOptions, type RdmaTransportOptions, resolveRdmaOptions 
 import { probeRdma, type RdmaDetails } from './probe.js';
 import { RdmaEngine } from './rdma-engine.js';
 import { RdmaListener } from './rdma-listener.js';
+
+export interface RdmaTransportStats extends TransportStats {
+  /** Memory that is registered for all connections at this moment, and in how many pieces. */
+  readonly registeredBytes: number;
+  readonly registeredRegions: number;
+}
 
 const DEFAULT_RESOLVE_TIMEOUT_MS = 10_000;
 
@@ -48,6 +55,11 @@ export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, 
 
   override async probe(): Promise<ProbeResult<RdmaDetails>> {
     return probeRdma({ libraries: this.#rdmaOptions.libraries, slots: this.#rdmaOptions });
+  }
+
+  override stats(): RdmaTransportStats {
+    const { bytes, regions } = this.#engine?.native.memoryTotals() ?? { bytes: 0, regions: 0 };
+    return { ...super.stats(), registeredBytes: bytes, registeredRegions: regions };
   }
 
   protected override async _listen(request: ListenRequest<ListenOptions>): Promise<Listener> {

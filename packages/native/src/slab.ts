@@ -17,6 +17,7 @@ export class Slab implements ConnectionMemory {
   readonly dataSlots: number;
   readonly sendSlots: number;
   readonly maxMessageBytes: number;
+  readonly windowBytes: number;
   /** Where the payload of the first receive slot and of the first send slot start. */
   readonly receiveBase: number;
   readonly sendBase: number;
@@ -28,7 +29,7 @@ export class Slab implements ConnectionMemory {
     return (receiveSlots + layout.controlReceiveSlots + sendSlots) * slotBytes + layout.controlAreaBytes;
   }
 
-  constructor(addon: Addon, options: SlotOptions, maxMessageBytes: number) {
+  constructor(addon: Addon, options: SlotOptions & { receiveWindowBytes: number }, maxMessageBytes: number) {
     const { pageBytes, headerBytes, controlReceiveSlots, gateWords } = addon.layout;
     const receiveBytes = (options.receiveSlots + controlReceiveSlots) * options.slotBytes;
     const total = Slab.bytesFor(addon, options);
@@ -50,6 +51,7 @@ export class Slab implements ConnectionMemory {
     this.dataSlots = options.receiveSlots;
     this.sendSlots = options.sendSlots;
     this.maxMessageBytes = maxMessageBytes;
+    this.windowBytes = options.receiveWindowBytes;
     this.receiveBase = this.slabOffset + headerBytes;
     this.sendBase = this.slabOffset + receiveBytes + headerBytes;
     this.bytes = new Uint8Array(this.slab);
@@ -57,8 +59,8 @@ export class Slab implements ConnectionMemory {
 
   /** What the engine is given of it. */
   get memory(): ConnectionMemory {
-    const { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes } = this;
-    return { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes };
+    const { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes, windowBytes } = this;
+    return { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes, windowBytes };
   }
 
   /** The payload of a message that arrived in `slot`. */

@@ -59,7 +59,7 @@ export async function rawPair(device: SimulatedDevice, options: RdmaTransportOpt
   if (addon === undefined) throw new Error('the addon is not built');
   const resolved = resolveRdmaOptions({ ...options, libraries: device.libraries });
   const engineForTest = (): RdmaEngine => {
-    const engine = new RdmaEngine(addon, resolved);
+    const engine = new RdmaEngine(addon, resolved, () => {});
     onTestFinished(() => engine.close());
     return engine;
   };

@@ -35,7 +35,8 @@ function keepingLogger(lines: { level: string; message: string | undefined }[]):
 export function observing(setUp: SetUp): void {
   test('stats count messages and bytes of both directions', async () => {
     const { client, server, clientTransport } = await connectPair(setUp);
-    expect(client.stats()).toEqual({
+    // A transport may count more, of its own kind.
+    expect(client.stats()).toMatchObject({
       messagesSent: 0,
       bytesSent: 0,
       messagesReceived: 0,
@@ -67,7 +68,7 @@ export function observing(setUp: SetUp): void {
       bytesReceived: 175,
     });
     await client.close();
-    expect(clientTransport.stats()).toEqual({
+    expect(clientTransport.stats()).toMatchObject({
       listeners: 0,
       connections: 0,
       messagesSent: 3,

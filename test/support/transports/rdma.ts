@@ -25,11 +25,11 @@ export function rdmaSetUp({ listen, source }: RdmaAddresses): SetUp {
 
   return {
     kind: 'rdma',
-    capabilities: { oneSided: 'none', atomics: 'none', largeMessages: 'none', zeroCopySend: 'native' },
-    /** Inline data, and slots with their header. */
-    boundaries: [64, 220, 256, 1024, 4096 - 16],
-    /** The receive slots of one side and the send slots of the other, and the high-water mark. */
-    unreadBytes: 1.5 * 1024 * 1024,
+    capabilities: { oneSided: 'none', atomics: 'none', largeMessages: 'native', zeroCopySend: 'native' },
+    /** Inline data, slots with their header, and the lengths at which a large message is cut and borrowed. */
+    boundaries: [64, 220, 256, 1024, 4096 - 16, 8192, 256 * 1024, 1024 * 1024],
+    /** The window for large messages, the receive slots of one side and the send slots of the other, and the high-water mark. */
+    unreadBytes: 5.5 * 1024 * 1024,
     crossesProcesses: true,
     peer: { module: '@verbmq/native', name: 'RdmaTransport', options: {}, connectOptions },
     createTransport: (options) => new BoundRdmaTransport(options),

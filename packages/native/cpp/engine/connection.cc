@@ -42,6 +42,7 @@ void connection::create_queue_pair(device_resources& device) {
   port_bytes_ = device.context().port(id_->device_port()).max_msg_sz;
   ledger_ = send_ledger(send_depth);
   credits_ = credits(sizes_.data_slots, control_receive_slots);
+  incoming_ = large_inbox(receive_depth, sizes_.window_bytes);
   staged_.reserve(send_depth);
   receive_requests_.resize(receive_depth);
   receive_pieces_.resize(receive_depth);
@@ -60,6 +61,8 @@ hello connection::own_hello() const noexcept {
   own.data_slots = static_cast<uint16_t>(sizes_.data_slots);
   own.control_slots = control_receive_slots;
   own.max_message_bytes = sizes_.max_message_bytes;
+  // Large messages are read, which a device may not be able to.
+  own.window_bytes = device_->attributes().max_qp_init_rd_atom > 0 ? sizes_.window_bytes : 0;
   return own;
 }
 
@@ -71,12 +74,46 @@ void connection::set_peer(const hello& peer) noexcept {
 
 bool connection::submit(uint32_t slot, uint32_t bytes) {
   if (slot >= sizes_.send_slots || bytes > sizes_.slot_bytes - frame_header::bytes) return false;
-  pending_.push_back({slot, bytes});
+  pending_.push_back({slot, bytes, frame_type::data});
   return true;
+}
+
+bool connection::advertise(uint32_t slot, std::shared_ptr<const registered_memory> memory, uint64_t offset,
+                           uint64_t bytes) {
+  if (slot >= sizes_.send_slots || memory == nullptr || bytes == 0 || !memory->holds(offset, bytes)) return false;
+  const uint64_t address = reinterpret_cast<uintptr_t>(memory->base()) + offset;
+  advertisement{address, memory->rkey(), static_cast<uint32_t>(bytes)}.write(memory_.send_slot(sizes_, slot) +
+                                                                             frame_header::bytes);
+  outgoing_.waits(std::move(memory));
+  pending_.push_back({slot, advertisement::bytes, frame_type::large});
+  return true;
+}
+
+bool connection::fetch(uint32_t slot, std::shared_ptr<const registered_memory> memory, uint64_t offset) {
+  const auto bytes = incoming_.to_read(slot);
+  if (!bytes) return false;
+  const advertisement from = advertisement::read(payload(slot));
+  operation wanted{};
+  wanted.kind = operation_kind::fetch;
+  wanted.token = slot;
+  wanted.local = std::move(memory);
+  wanted.local_offset = offset;
+  wanted.bytes = *bytes;
+  wanted.remote_address = from.address;
+  wanted.rkey = from.rkey;
+  return submit(std::move(wanted));
+}
+
+void connection::move_gate(gate_word word, uint32_t count) noexcept {
+  const auto value = static_cast<int32_t>(count);
+  if (memory_.gate[word] == value) return;
+  memory_.gate[word] = value;
+  gate_moved_ = true;
 }
 
 bool connection::release(uint32_t slot) {
   if (slot >= connection_memory::receive_slots(sizes_)) return false;
+  incoming_.released(slot);
   free_slots_.push_back(slot);
   ++free_data_;
   return true;
@@ -127,7 +164,7 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
   if (!header) return protocol_failure("a frame of unknown type");
   if (header->length != bytes - frame_header::bytes) return protocol_failure("a frame of the wrong length");
   if (header->sequence != expected_sequence_++) return protocol_failure("a frame out of sequence");
-  const bool is_data = header->type == frame_type::data;
+  const bool is_data = header->type == frame_type::data || header->type == frame_type::large;
   if (!credits_.received(is_data)) return protocol_failure("more frames than slots");
   if (!credits_.granted(header->data_credits, header->control_credits)) {
     return protocol_failure("more credits than slots");
@@ -136,10 +173,22 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
   if ((header->type == frame_type::ready) != (phase_ == connection_phase::accepting)) {
     return protocol_failure("a first frame at the wrong time");
   }
-  if (header->data_credits > 0) {
-    memory_.gate[gate_limit] =
-        static_cast<int32_t>(static_cast<uint32_t>(memory_.gate[gate_limit]) + header->data_credits);
-    gate_moved_ = true;
+  move_gate(gate_limit, static_cast<uint32_t>(memory_.gate[gate_limit]) + header->data_credits);
+  if (header->type != frame_type::abort) {
+    if (!outgoing_.heard(header->large_read, header->large_released)) {
+      return protocol_failure("it has read messages that it was not told of");
+    }
+    move_gate(gate_large_read, outgoing_.read());
+    move_gate(gate_large_released, outgoing_.released());
+  }
+  uint32_t length = header->length;
+  if (header->type == frame_type::large) {
+    if (length != advertisement::bytes) return protocol_failure("an advertisement of the wrong length");
+    length = advertisement::read(payload(slot)).length;
+    if (length == 0 || length > sizes_.max_message_bytes) {
+      return protocol_failure("it advertises a message of " + std::to_string(length) + " bytes");
+    }
+    if (!incoming_.advertised(slot, length)) return protocol_failure("it advertises more than there is room for");
   }
   if (header->type == frame_type::ping) wants_.pong = true;
   if (header->type == frame_type::close) peer_closed_ = true;
@@ -147,7 +196,7 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
     free_slots_.push_back(slot);
     ++free_control_;
   }
-  frame = {header->type, header->length};
+  frame = {header->type, length};
   return std::nullopt;
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/credits.h"
 #include "engine/device_resources.h"
+#include "engine/large_messages.h"
 #include "engine/memory_layout.h"
 #include "engine/operation_queue.h"
 #include "engine/region_table.h"
@@ -57,6 +58,10 @@ class connection {
   void announce(const hello& peer) noexcept { peer_ = peer; }
   void set_peer(const hello& peer) noexcept;
   const hello& peer() const noexcept { return peer_; }
+  /// Whether this side's device lets the peer read, and there is room for the frame that tells of it.
+  bool may_advertise() const noexcept {
+    return device_->attributes().max_qp_rd_atom > 0 && peer_.slot_bytes >= frame_header::bytes + advertisement::bytes;
+  }
   uint32_t inline_bytes() const noexcept { return limits_.inline_bytes; }
   const device_resources* device() const noexcept { return device_; }
 
@@ -75,6 +80,12 @@ class connection {
   bool submit(uint32_t slot, uint32_t bytes);
   bool release(uint32_t slot);
   bool submit(operation wanted);
+  /// Tells the peer, from send slot `slot`, of a message that lies in this side's memory.
+  bool advertise(uint32_t slot, std::shared_ptr<const registered_memory> memory, uint64_t offset, uint64_t bytes);
+  /// Reads the message that receive slot `slot` tells of.
+  bool fetch(uint32_t slot, std::shared_ptr<const registered_memory> memory, uint64_t offset);
+  /// A fetch is complete.
+  void was_fetched(uint32_t slot) { incoming_.was_read(slot); }
 
   // Frames that go out with the next flush. Asking twice before it sends one.
   void want_ready() noexcept { wants_.ready = true; }
@@ -109,8 +120,15 @@ class connection {
   bool close_sent() const noexcept { return close_sent_; }
   bool peer_closed() const noexcept { return peer_closed_; }
   bool abort_sent() const noexcept { return abort_sent_; }
-  /// The last frame, a close or an abort, has been delivered to the peer's device.
-  bool farewell_complete() const noexcept { return farewell_complete_; }
+  /// The last frame has been delivered to the peer's device: an abort, or a close and what was still to be said of the
+  /// peer's large messages.
+  bool farewell_complete() const noexcept {
+    return (close_sent_ || abort_sent_) && farewells_outstanding_ == 0 && (abort_sent_ || !incoming_.has_read_news());
+  }
+  /// Both sides have closed, and each has all of the other's messages.
+  bool all_exchanged() const noexcept {
+    return close_sent_ && peer_closed_ && outgoing_.all_read() && incoming_.all_read();
+  }
 
   // Bookkeeping of the engine.
   bool dirty = false;         // in the engine's list of connections to flush
@@ -126,6 +144,7 @@ class connection {
 
  private:
   void post_receives();
+  void move_gate(gate_word word, uint32_t count) noexcept;
   void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled = false);
   bool stage_control(frame_type type, send_class what, bool signalled = false);
   void stage_operations();
@@ -156,10 +175,13 @@ class connection {
   struct pending_send {
     uint32_t slot;
     uint32_t bytes;
+    frame_type type;
   };
   std::vector<pending_send> pending_;
   size_t pending_head_ = 0;
   operation_queue operations_;
+  large_outbox outgoing_;
+  large_inbox incoming_;
   std::vector<operation> finished_;
   uint32_t unsignalled_data_ = 0;
   uint32_t unsignalled_control_ = 0;
@@ -183,7 +205,7 @@ class connection {
   bool close_sent_ = false;
   bool abort_sent_ = false;
   bool peer_closed_ = false;
-  bool farewell_complete_ = false;
+  uint32_t farewells_outstanding_ = 0;
   bool gate_moved_ = false;
 
   // Sends that are written but not posted. Posted as one chain; what the device has no room for stays.

@@ -9,17 +9,23 @@
 namespace verbmq {
 
 void connection::stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled) {
-  frame_header header{type, 0, 0, length, next_sequence_++, 0};
+  frame_header header{type, 0, 0, length, next_sequence_++, 0, 0};
   if (type != frame_type::abort) {
     // The room that an abort makes is for nobody: the peer's waiting sends are to fail.
     header.control_credits = credits_.take_control();
     header.data_credits = credits_.take_data();
+    const large_inbox::counts counts = incoming_.tell();
+    header.large_read = counts.read;
+    header.large_released = counts.released;
   }
   header.write(frame);
   const auto bytes = static_cast<uint32_t>(frame_header::bytes) + length;
 
   // One in several is signalled: enough to learn in time that slots are free, and no interrupt for each message.
-  if (what == send_class::farewell) signalled = true;
+  if (what == send_class::farewell) {
+    signalled = true;
+    ++farewells_outstanding_;
+  }
   if (what == send_class::data) {
     credits_.sent_data();
     signalled = signalled || ++unsignalled_data_ >= std::max(1u, sizes_.send_slots / 4);
@@ -84,7 +90,8 @@ void connection::stage_all() {
   stage_operations();
   while (pending_head_ < pending_.size() && credits_.may_send_data() && !ledger_.full()) {
     const pending_send& next = pending_[pending_head_++];
-    stage(frame_type::data, send_class::data, memory_.send_slot(sizes_, next.slot), next.bytes);
+    stage(next.type, send_class::data, memory_.send_slot(sizes_, next.slot), next.bytes);
+    if (next.type == frame_type::large) outgoing_.advertised();
   }
   if (pending_head_ == pending_.size()) {
     pending_.clear();
@@ -97,7 +104,11 @@ void connection::stage_all() {
     const bool needed = unsignalled_data_ > 0;
     if (!needed || stage_control(frame_type::credit, send_class::control, true)) wants_.fence = false;
   }
-  if (credits_.grant_is_due()) stage_control(frame_type::credit, send_class::control);
+  // Whoever waits for large messages to be read, or for the window, is told at once.
+  if (credits_.grant_is_due() || incoming_.has_news()) {
+    // After the close, this may be what the peer still waits for.
+    stage_control(frame_type::credit, close_sent_ ? send_class::farewell : send_class::control);
+  }
 }
 
 std::optional<failure> connection::post_staged() {
@@ -136,12 +147,8 @@ void connection::complete_send(uint32_t number) {
   const send_ledger::completed done = ledger_.complete(number);
   control_outstanding_ -= done.control;
   operations_.complete(done.operation, finished_);
-  if (done.farewell) farewell_complete_ = true;
-  if (done.data > 0) {
-    memory_.gate[gate_completed] =
-        static_cast<int32_t>(static_cast<uint32_t>(memory_.gate[gate_completed]) + done.data);
-    gate_moved_ = true;
-  }
+  farewells_outstanding_ -= done.farewell;
+  move_gate(gate_completed, static_cast<uint32_t>(memory_.gate[gate_completed]) + done.data);
 }
 
 bool connection::take_writable() noexcept {

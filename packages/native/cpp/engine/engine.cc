@@ -161,9 +161,11 @@ void engine::report_up(connection& of, event_kind kind) {
   descriptions_[of.self().value()] = {device.context().name(),
                                       device.context().is_iwarp(),
                                       device.attributes().atomic_cap != IBV_ATOMIC_NONE,
+                                      library_->fork_hides_pages(),
                                       of.inline_bytes(),
                                       of.peer().slot_bytes,
                                       of.peer().max_message_bytes,
+                                      of.may_advertise() ? of.peer().window_bytes : 0,
                                       local,
                                       format_address(of.id().peer_address())};
   events_.push(kind, of.self());
@@ -240,7 +242,7 @@ void engine::reap() {
     connection* of = find(each);
     if (of == nullptr) continue;
     // The peer ends its queue pair as soon as it has our close; that is an orderly end for both.
-    const bool orderly = of->close_sent() && of->peer_closed();
+    const bool orderly = of->all_exchanged();
     const bool failed = of->first_failure.has_value() && !orderly;
     if (failed) failures_[each.value()] = std::move(*of->first_failure);
     if (of->has_queue_pair()) {

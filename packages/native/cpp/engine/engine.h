@@ -47,9 +47,11 @@ struct connection_description {
   std::string device;
   bool iwarp;
   bool atomics;
+  bool fork_hides_pages;
   uint32_t inline_bytes;
   uint32_t peer_slot_bytes;
   uint64_t peer_max_message_bytes;
+  uint32_t peer_window_bytes;  // 0 when this side can send no large messages
   host_and_port local;
   host_and_port remote;
 };

@@ -55,6 +55,9 @@ void engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
     case frame_type::data:
       events_.push(event_kind::message, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
       return;
+    case frame_type::large:
+      events_.push(event_kind::advertised, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
+      return;
     case frame_type::ready:
       of.enter(connection_phase::open);
       report_up(of, event_kind::accepted);

@@ -256,7 +256,7 @@ void engine::handle_disconnected(connection& of) {
   // The last frames of the peer may still wait in the completion queue, its close among them.
   while (poll() == batch) {
   }
-  if (of.close_sent() && of.peer_closed() && !of.finish_wanted) {
+  if (of.all_exchanged() && !of.finish_wanted) {
     // In order, but JavaScript has yet to say that it has seen the end.
     of.peer_gone = true;
     return;

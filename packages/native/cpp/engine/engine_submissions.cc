@@ -53,6 +53,10 @@ size_t engine::submit_one(const event_record* record, size_t available) {
     case submission_kind::compare_and_swap:
       valid = of->submit(operation_of(asked, operation_kind::compare_and_swap, *of));
       break;
+    case submission_kind::fetch: valid = of->fetch(asked.token, of->memory(asked.region), asked.offset); break;
+    case submission_kind::advertise:
+      valid = of->advertise(asked.token, of->memory(asked.region), asked.offset, asked.bytes);
+      break;
     default: valid = false;
   }
   if (!valid) doom(*of, failure{"verbs", "a submission out of range was made"});
@@ -86,7 +90,13 @@ engine::memory_totals engine::registered_memory_totals() const {
 
 void engine::report_finished(connection& of) {
   for (const operation& done : of.take_finished()) {
-    events_.push(event_kind::operation_done, of.self(), static_cast<int32_t>(done.token));
+    const auto token = static_cast<int32_t>(done.token);
+    if (done.kind != operation_kind::fetch) {
+      events_.push(event_kind::operation_done, of.self(), token);
+      continue;
+    }
+    of.was_fetched(done.token);
+    events_.push(event_kind::fetched, of.self(), token, static_cast<int32_t>(done.bytes));
   }
 }
 

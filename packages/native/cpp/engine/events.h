@@ -22,7 +22,9 @@ enum class event_kind : int32_t {
   closed = 8,        // nothing is left of a connection or listener; a: 1 when take_failure() says why, else 0
   refused = 9,       // of a listener; a: reject_reason that a bad request was answered with
   operation_done = 10,  // a: token of a one-sided operation that is complete
-  device_notice = 11    // of no handle: take_device_notices() has something
+  device_notice = 11,   // of no handle: take_device_notices() has something
+  advertised = 12,      // a: receive slot that tells of a large message, b: its bytes; JavaScript fetches it
+  fetched = 13          // a: that slot, b: bytes; both are JavaScript's until the slot is released
 };
 
 enum class submission_kind : int32_t {
@@ -34,7 +36,9 @@ enum class submission_kind : int32_t {
   read = 5,
   write = 6,
   fetch_add = 7,
-  compare_and_swap = 8
+  compare_and_swap = 8,
+  fetch = 9,      // token: receive slot that tells of a large message; into `region` from `offset` on
+  advertise = 10  // token: send slot for the telling; the message lies in `region` from `offset` on
 };
 
 struct event_record {
@@ -46,7 +50,7 @@ struct event_record {
 };
 static_assert(sizeof(event_record) == event_record::words * sizeof(int32_t), "records are read as four integers");
 
-/// A one-sided operation, as it lies in the array of submissions.
+/// A one-sided operation or a large message, as it lies in the array of submissions.
 struct operation_submission {
   static constexpr size_t records = 4;
   int32_t kind;

@@ -17,6 +17,7 @@ struct connection_sizes {
   uint32_t data_slots;   // receive slots for data frames
   uint32_t send_slots;   // data frames that may be posted and not complete
   uint64_t max_message_bytes;
+  uint32_t window_bytes;  // for large messages
 };
 
 /// Receive slots kept for control frames; see docs/protocol-rdma.md for why these are enough.
@@ -34,7 +35,9 @@ enum gate_word : size_t {
   gate_completed = 0,      // data frames whose send has completed: their slots are free
   gate_limit = 1,          // data frames that the peer's credits allow in total
   gate_want_writable = 2,  // JavaScript sets it to 1 when it found a gate shut
-  gate_words = 3
+  gate_large_read = 3,     // large messages that the peer has read: their memory is free
+  gate_large_released = 4, // large messages that no longer count against the peer's window
+  gate_words = 5
 };
 
 struct connection_memory {

@@ -9,7 +9,8 @@ namespace {
 
 ibv_wr_opcode opcode_of(operation_kind kind) {
   switch (kind) {
-    case operation_kind::read: return IBV_WR_RDMA_READ;
+    case operation_kind::read:
+    case operation_kind::fetch: return IBV_WR_RDMA_READ;
     case operation_kind::write: return IBV_WR_RDMA_WRITE;
     case operation_kind::fetch_add: return IBV_WR_ATOMIC_FETCH_AND_ADD;
     case operation_kind::compare_and_swap: return IBV_WR_ATOMIC_CMP_AND_SWP;

@@ -18,11 +18,12 @@
 
 namespace verbmq {
 
-enum class operation_kind : uint8_t { read, write, fetch_add, compare_and_swap };
+/// `fetch` reads a large message that the peer has advertised.
+enum class operation_kind : uint8_t { read, write, fetch_add, compare_and_swap, fetch };
 
 struct operation {
   operation_kind kind;
-  uint32_t token;  // JavaScript's name for it
+  uint32_t token;  // JavaScript's name for it; the slot of the advertisement for a fetch
   std::shared_ptr<const registered_memory> local;
   uint64_t local_offset;
   uint64_t bytes;  // at least 1; 8 for the atomic ones, whose result, the value before, lands in the local memory

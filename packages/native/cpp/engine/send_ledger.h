@@ -29,8 +29,8 @@ class send_ledger {
   struct completed {
     uint32_t data = 0;
     uint32_t control = 0;
+    uint32_t farewell = 0;   // among the control frames
     uint32_t operation = 0;  // pieces of one-sided operations
-    bool farewell = false;
   };
 
   /// Everything up to and with `number` is complete. A number that is not outstanding completes nothing.
@@ -45,7 +45,7 @@ class send_ledger {
         case send_class::operation: ++result.operation; break;
         case send_class::farewell:
           ++result.control;
-          result.farewell = true;
+          ++result.farewell;
           break;
       }
       first_ = (first_ + 1) % depth_;

@@ -29,15 +29,28 @@ void frame_header::write(uint8_t* at) const noexcept {
   put(at + 2, data_credits);
   put(at + 4, length);
   put(at + 8, sequence);
-  put(at + 12, reserved);
+  put(at + 12, large_read);
+  put(at + 14, large_released);
 }
 
 std::optional<frame_header> frame_header::read(const uint8_t* at) noexcept {
-  if (at[0] < static_cast<uint8_t>(frame_type::data) || at[0] > static_cast<uint8_t>(frame_type::abort)) {
+  if (at[0] < static_cast<uint8_t>(frame_type::data) || at[0] > static_cast<uint8_t>(frame_type::large)) {
     return std::nullopt;
   }
-  return frame_header{static_cast<frame_type>(at[0]), at[1],          get<uint16_t>(at + 2),
-                      get<uint32_t>(at + 4),          get<uint32_t>(at + 8), get<uint32_t>(at + 12)};
+  return frame_header{static_cast<frame_type>(at[0]), at[1],
+                      get<uint16_t>(at + 2),          get<uint32_t>(at + 4),
+                      get<uint32_t>(at + 8),          get<uint16_t>(at + 12),
+                      get<uint16_t>(at + 14)};
+}
+
+void advertisement::write(uint8_t* at) const noexcept {
+  put(at, address);
+  put(at + 8, rkey);
+  put(at + 12, length);
+}
+
+advertisement advertisement::read(const uint8_t* at) noexcept {
+  return {get<uint64_t>(at), get<uint32_t>(at + 8), get<uint32_t>(at + 12)};
 }
 
 void hello::write(uint8_t* at) const noexcept {
@@ -48,6 +61,7 @@ void hello::write(uint8_t* at) const noexcept {
   put(at + 12, data_slots);
   put(at + 14, control_slots);
   put(at + 16, max_message_bytes);
+  put(at + 24, window_bytes);
 }
 
 std::optional<hello> hello::read(const uint8_t* at, size_t available, reject_reason& reason) noexcept {
@@ -60,6 +74,7 @@ std::optional<hello> hello::read(const uint8_t* at, size_t available, reject_rea
   peer.data_slots = get<uint16_t>(at + 12);
   peer.control_slots = get<uint16_t>(at + 14);
   peer.max_message_bytes = get<uint64_t>(at + 16);
+  peer.window_bytes = get<uint32_t>(at + 24);
   // A peer that claims no room could never be sent anything.
   reason = reject_reason::not_verbmq;
   if (peer.slot_bytes <= frame_header::bytes || peer.data_slots == 0 || peer.control_slots == 0) return std::nullopt;

@@ -16,6 +16,7 @@ enum class frame_type : uint8_t {
   pong = 5,
   close = 6,  // no data frame follows
   abort = 7,
+  large = 8,  // a message that is to be read from the sender's memory; takes its turn, and a slot, as data does
 };
 
 /// Sixteen bytes before every payload, so that payloads keep the alignment of their slot.
@@ -27,11 +28,24 @@ struct frame_header {
   uint16_t data_credits;    // data slots given back
   uint32_t length;          // payload bytes that follow
   uint32_t sequence;        // frames sent before this one on the connection, modulo 2^32
-  uint32_t reserved;        // 0
+  uint16_t large_read;      // large messages that were read from the peer so far, modulo 2^16
+  uint16_t large_released;  // of these, those that the application has let go of, modulo 2^16
 
   void write(uint8_t* at) const noexcept;
   /// Nothing when the type is unknown.
   static std::optional<frame_header> read(const uint8_t* at) noexcept;
+};
+
+/// The payload of a `large` frame: where the message lies, and the key to read it with.
+struct advertisement {
+  static constexpr size_t bytes = 16;
+
+  uint64_t address;
+  uint32_t rkey;
+  uint32_t length;
+
+  void write(uint8_t* at) const noexcept;
+  static advertisement read(const uint8_t* at) noexcept;
 };
 
 /// Why a connection request was refused; travels in the private data of the reject.
@@ -52,6 +66,7 @@ struct hello {
   uint16_t data_slots = 0;     // receive slots for data frames
   uint16_t control_slots = 0;  // receive slots for all others
   uint64_t max_message_bytes = 0;
+  uint32_t window_bytes = 0;  // large messages that may be advertised and not released; 0 when none can be taken
 
   void write(uint8_t* at) const noexcept;
   /// Reads a hello that may be followed by padding. On failure says why in `reason`.

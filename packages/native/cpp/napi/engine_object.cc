@@ -25,7 +25,8 @@ handle handle_argument(const Napi::CallbackInfo& info) {
 connection_sizes sizes_from(const Napi::Object& options) {
   const connection_sizes sizes{required_uint32(options, "slotBytes"), required_uint32(options, "dataSlots"),
                                required_uint32(options, "sendSlots"),
-                               static_cast<uint64_t>(required_number(options, "maxMessageBytes"))};
+                               static_cast<uint64_t>(required_number(options, "maxMessageBytes")),
+                               required_uint32(options, "windowBytes")};
   const bool sane = sizes.slot_bytes >= 64 && sizes.slot_bytes % 64 == 0 && sizes.slot_bytes <= (1u << 24) &&
                     sizes.data_slots >= 1 && sizes.data_slots <= 0x7fff && sizes.send_slots >= 4 &&
                     sizes.send_slots <= 0x7fff;
@@ -193,9 +194,11 @@ Napi::Value engine_object::take_description(const Napi::CallbackInfo& info) {
   value.Set("device", found.device);
   value.Set("iwarp", Napi::Boolean::New(env, found.iwarp));
   value.Set("atomics", Napi::Boolean::New(env, found.atomics));
+  value.Set("forkHidesPages", Napi::Boolean::New(env, found.fork_hides_pages));
   value.Set("inlineBytes", Napi::Number::New(env, found.inline_bytes));
   value.Set("peerSlotBytes", Napi::Number::New(env, found.peer_slot_bytes));
   value.Set("peerMaxMessageBytes", Napi::Number::New(env, static_cast<double>(found.peer_max_message_bytes)));
+  value.Set("peerWindowBytes", Napi::Number::New(env, found.peer_window_bytes));
   value.Set("local", to_javascript(env, found.local));
   value.Set("remote", to_javascript(env, found.remote));
   return value;

@@ -120,6 +120,11 @@ int verbs_library::query_port(ibv_context* context, uint8_t port, ibv_port_attr*
   return query_port_compat(context, port, attributes);
 }
 
+bool verbs_library::fork_hides_pages() const {
+  constexpr int unneeded = 2;
+  return is_fork_initialized == nullptr || is_fork_initialized() != unneeded;
+}
+
 std::shared_ptr<const verbs_library> verbs_library::open(const library_paths& paths) {
   static std::mutex mutex;
   static auto* opened = new std::map<std::pair<std::string, std::string>, std::shared_ptr<const verbs_library>>();

@@ -72,6 +72,10 @@ struct verbs_library {
   /// Port attributes in today's layout, whichever interface the library offers. Returns a positive errno or 0.
   int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes) const;
 
+  /// Whether pages that were registered are missing in the children of a fork: then only whole pages that hold nothing
+  /// else may be registered.
+  bool fork_hides_pages() const;
+
   /// Opens both libraries and prepares them for fork where the kernel needs that. A pair of paths is opened once a
   /// process and stays open: providers keep threads and handlers that must not lose their code.
   /// Throws verbs_error with reason "library-missing" and the loader's own words, or the name of the symbol missing.

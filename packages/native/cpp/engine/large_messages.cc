@@ -1,0 +1,52 @@
+#include "engine/large_messages.h"
+
+namespace verbmq {
+
+bool large_outbox::heard(uint16_t read, uint16_t released) {
+  const auto newly_read = static_cast<uint16_t>(read - static_cast<uint16_t>(read_));
+  if (newly_read > advertised_ - read_) return false;
+  read_ += newly_read;
+  unread_.erase(unread_.begin(), unread_.begin() + newly_read);
+  const auto newly_released = static_cast<uint16_t>(released - static_cast<uint16_t>(released_));
+  if (newly_released > read_ - released_) return false;
+  released_ += newly_released;
+  return true;
+}
+
+bool large_inbox::advertised(uint32_t slot, uint64_t bytes) {
+  if (used_bytes_ > 0 && used_bytes_ + bytes > window_bytes_) return false;
+  used_bytes_ += bytes;
+  by_slot_[slot] = first_ + messages_.size();
+  messages_.push_back({bytes, false});
+  return true;
+}
+
+std::optional<uint64_t> large_inbox::to_read(uint32_t slot) const {
+  if (slot >= by_slot_.size() || by_slot_[slot] == no_message) return std::nullopt;
+  if (by_slot_[slot] < read_) return std::nullopt;
+  return messages_[by_slot_[slot] - first_].bytes;
+}
+
+void large_inbox::was_read(uint32_t slot) {
+  if (by_slot_[slot] != no_message) read_ = by_slot_[slot] + 1;
+}
+
+void large_inbox::released(uint32_t slot) {
+  const uint64_t number = by_slot_[slot];
+  if (number == no_message) return;
+  by_slot_[slot] = no_message;
+  messages_[number - first_].released = true;
+  for (; !messages_.empty() && messages_.front().released; messages_.pop_front(), ++first_) {
+    untold_bytes_ += messages_.front().bytes;
+  }
+}
+
+large_inbox::counts large_inbox::tell() noexcept {
+  told_read_ = read_;
+  told_released_ = first_;
+  used_bytes_ -= untold_bytes_;
+  untold_bytes_ = 0;
+  return {static_cast<uint16_t>(read_), static_cast<uint16_t>(first_)};
+}
+
+}  // namespace verbmq

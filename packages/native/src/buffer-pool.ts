@@ -1,0 +1,174 @@
+import { markAsUntransferable } from 'node:worker_threads';
+import { VerbmqError } from '@verbmq/core';
+import { markReused } from '@verbmq/core/transport-kit';
+import type { Handle } from './binding.js';
+import type { RdmaEngine } from './rdma-engine.js';
+
+/** The smallest buffer. */
+const SMALLEST_BYTES = 8 * 1024;
+/** Buffers up to a quarter of this share a slab of about this size; larger ones have a slab each. */
+const SHARED_SLAB_BYTES = 1024 * 1024;
+/** A slab that was not used from one sweep to the next one is given back, in milliseconds. */
+const SWEEP_INTERVAL_MS = 5000;
+
+/** Memory that was allocated and registered in one piece, and is cut into buffers of one size. */
+interface PoolSlab {
+  readonly memory: ArrayBuffer;
+  /** The first page boundary in the memory: where the registered region starts. */
+  readonly start: number;
+  readonly region: number;
+  readonly bytes: number;
+  readonly bufferBytes: number;
+  used: number;
+  touched: boolean;
+}
+
+/** Registered memory for one large message. */
+export interface PooledBuffer {
+  readonly slab: PoolSlab;
+  /** From the start of the region, in bytes. */
+  readonly offset: number;
+}
+
+/** The first `bytes` bytes of a buffer. */
+export function viewOf({ slab, offset }: PooledBuffer, bytes: number): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(slab.memory, slab.start + offset, bytes);
+}
+
+/**
+ * Registered memory for the large messages of one connection in one direction. Memory is registered when it is first
+ * needed and used again: neither costs a call into the addon then. What is not used for some seconds is given back.
+ *
+ * The pool itself has no bound: its users have, each for what it takes (windows, marks, limits of leases).
+ */
+export class BufferPool {
+  readonly #engine: RdmaEngine;
+  readonly #handle: Handle;
+  readonly #uses: number;
+  readonly #slabs = new Set<PoolSlab>();
+  /** By the size of the buffers. */
+  readonly #free = new Map<number, PooledBuffer[]>();
+  #bytes = 0;
+  #sweep: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  /** @param uses what the memory is for: bits of `MemoryUse`. */
+  constructor(engine: RdmaEngine, handle: Handle, uses: number) {
+    this.#engine = engine;
+    this.#handle = handle;
+    this.#uses = uses;
+  }
+
+  /** Bytes that are registered, used or not. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * A buffer of at least `bytes` bytes; its content is not initialised.
+   * @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` or `ERR_VERBMQ_MEMLOCK` when memory cannot be had.
+   */
+  take(bytes: number): PooledBuffer {
+    const bufferBytes = bufferBytesFor(bytes);
+    const buffer = this.#free.get(bufferBytes)?.pop() ?? this.#grow(bufferBytes);
+    buffer.slab.used++;
+    buffer.slab.touched = true;
+    return buffer;
+  }
+
+  give(buffer: PooledBuffer): void {
+    if (this.#closed) return;
+    buffer.slab.used--;
+    buffer.slab.touched = true;
+    this.#free.get(buffer.slab.bufferBytes)?.push(buffer);
+  }
+
+  /** Gives back what is not used at this moment. */
+  freeUnused(): void {
+    for (const slab of this.#slabs) if (slab.used === 0) this.#drop(slab);
+  }
+
+  /** The connection has ended, and with it every registration. Buffers that are still held stay ordinary memory. */
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#sweep);
+    this.#engine.pools.delete(this);
+    this.#slabs.clear();
+    this.#free.clear();
+    this.#bytes = 0;
+  }
+
+  #grow(bufferBytes: number): PooledBuffer {
+    let slab: PoolSlab;
+    try {
+      slab = this.#newSlab(bufferBytes);
+    } catch (error) {
+      // Memory that lies idle, be it another connection's, must not be what is missing here.
+      if (!this.#engine.freeUnusedMemory()) throw error;
+      slab = this.#newSlab(bufferBytes);
+    }
+    this.#slabs.add(slab);
+    this.#bytes += slab.bytes;
+    this.#engine.pools.add(this);
+    this.#sweep ??= setInterval(() => this.#freeUntouched(), SWEEP_INTERVAL_MS).unref();
+    const free = this.#free.get(bufferBytes) ?? [];
+    this.#free.set(bufferBytes, free);
+    for (let offset = slab.bytes - bufferBytes; offset > 0; offset -= bufferBytes)
+      free.push({ slab, offset });
+    return { slab, offset: 0 };
+  }
+
+  #newSlab(bufferBytes: number): PoolSlab {
+    const { addon } = this.#engine;
+    const { pageBytes } = addon.layout;
+    const buffers = Math.max(1, Math.floor(SHARED_SLAB_BYTES / bufferBytes / 4) * 4);
+    const bytes = buffers * bufferBytes;
+    // Whole pages, shared with nothing else: after a fork, pinned pages may be missing in the child.
+    const memory = allocate(Math.ceil(bytes / pageBytes) * pageBytes + pageBytes);
+    const start = addon.offsetOfPage(memory);
+    const { region } = this.#engine.registerMemory(this.#handle, memory, start, bytes, this.#uses);
+    return { memory, start, region, bytes, bufferBytes, used: 0, touched: true };
+  }
+
+  #freeUntouched(): void {
+    for (const slab of this.#slabs) {
+      if (slab.used === 0 && !slab.touched) this.#drop(slab);
+      slab.touched = false;
+    }
+  }
+
+  #drop(slab: PoolSlab): void {
+    this.#slabs.delete(slab);
+    this.#bytes -= slab.bytes;
+    const free = this.#free.get(slab.bufferBytes) ?? [];
+    this.#free.set(
+      slab.bufferBytes,
+      free.filter((buffer) => buffer.slab !== slab),
+    );
+    this.#engine.deregisterMemory(this.#handle, slab.region);
+    if (this.#slabs.size > 0) return;
+    clearInterval(this.#sweep);
+    this.#sweep = undefined;
+    this.#engine.pools.delete(this);
+  }
+}
+
+/** The size of the buffers for messages of `bytes` bytes: four sizes between each power of two and the next. */
+export function bufferBytesFor(bytes: number): number {
+  if (bytes <= SMALLEST_BYTES) return SMALLEST_BYTES;
+  const step = 2 ** (29 - Math.clz32(bytes - 1));
+  return Math.ceil(bytes / step) * step;
+}
+
+function allocate(bytes: number): ArrayBuffer {
+  let memory: ArrayBuffer;
+  try {
+    memory = new ArrayBuffer(bytes);
+  } catch (cause) {
+    throw new VerbmqError('ERR_VERBMQ_NO_BUFFERS', `${bytes} bytes of memory cannot be had`, { cause });
+  }
+  // The device works on this memory: it must not move to another thread with a message that the application posts.
+  markAsUntransferable(memory);
+  markReused(memory);
+  return memory;
+}

@@ -1,0 +1,193 @@
+import { type Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
+import { type ConnectionDescription, Gate, type Handle } from './binding.js';
+import { type LargeMessage, LargeSender } from './large-sender.js';
+import type { RdmaEngine } from './rdma-engine.js';
+import { SendSlots } from './send-slots.js';
+import type { Slab } from './slab.js';
+
+/** A lease whose memory is not registered; its bytes are copied when it is sent. Tokens below it are large leases. */
+const ORDINARY_MEMORY = -1;
+
+export interface RdmaOutboundInit {
+  readonly engine: RdmaEngine;
+  readonly handle: Handle;
+  readonly slab: Slab;
+  readonly description: ConnectionDescription;
+  readonly highWaterMarkBytes: number;
+}
+
+/**
+ * The sending half of a connection. A message takes a slot of the slab; what is longer than a slot stays in registered
+ * memory, and the slot tells the peer where. The gates that must be open for it: the high-water mark, the peer's credits, room
+ * in the own send queue, which is a free slot, and for a large message the peer's window.
+ */
+export class RdmaOutbound {
+  /** The longest message that goes in a slot. */
+  readonly largestPayload: number;
+  readonly #engine: RdmaEngine;
+  readonly #handle: Handle;
+  readonly #slab: Slab;
+  readonly #gate: Int32Array;
+  readonly #headerBytes: number;
+  readonly #highWaterMarkBytes: number;
+  readonly #slots: SendSlots;
+  readonly #large: LargeSender;
+  /** Of all that was submitted, what a fence follows. */
+  #fenced = 0;
+  #leased = 0;
+
+  constructor({ engine, handle, slab, description, highWaterMarkBytes }: RdmaOutboundInit) {
+    this.#engine = engine;
+    this.#handle = handle;
+    this.#slab = slab;
+    this.#gate = slab.gate;
+    this.#headerBytes = engine.addon.layout.headerBytes;
+    this.largestPayload = Math.min(slab.slotBytes, description.peerSlotBytes) - this.#headerBytes;
+    this.#highWaterMarkBytes = highWaterMarkBytes;
+    this.#slots = new SendSlots(slab.sendSlots);
+    this.#large = new LargeSender({
+      engine,
+      handle,
+      windowBytes: description.peerWindowBytes,
+      leaseLimitBytes: engine.options.largeMemoryBytes,
+      mayBorrow: !description.forkHidesPages,
+    });
+  }
+
+  /** Large messages that the peer has still to read. */
+  get unread(): boolean {
+    return this.#large.unreadBytes > 0;
+  }
+
+  /** Memory that is registered beside the slab. */
+  get registeredBytes(): number {
+    return this.#large.registeredBytes;
+  }
+
+  /** What `Connection._submit` is to do. */
+  submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void> {
+    if (this.#unfinishedBytes >= this.#highWaterMarkBytes) {
+      this.reclaim();
+      if (this.#unfinishedBytes >= this.#highWaterMarkBytes) {
+        this.#fence();
+        return false;
+      }
+    }
+    if ((((this.#gate[Gate.limit] as number) - this.#slots.submitted) | 0) <= 0) return this.wait();
+    const bytes = data.byteLength;
+    if (bytes > this.largestPayload) return this.#submitLarge(data, lease, mayBorrow);
+
+    let slot: number;
+    if (lease !== undefined && lease.token >= 0) {
+      slot = lease.token;
+      this.#leased--;
+    } else {
+      if (this.#slots.freeCount === 0) this.reclaim();
+      if (this.#slots.freeCount === 0) return this.wait();
+      slot = this.#slots.take();
+      if (bytes > 0) this.#slab.bytes.set(data, this.#slab.sendBase + slot * this.#slab.slotBytes);
+      // A large lease that was shortened so much.
+      if (lease !== undefined && lease.token < ORDINARY_MEMORY) this.#large.endLease(lease.token);
+    }
+    this.#slots.submit(slot, bytes + this.#headerBytes);
+    this.#engine.submitSend(this.#handle, slot, bytes);
+    return true;
+  }
+
+  #submitLarge(
+    data: Uint8Array,
+    lease: OutgoingLease | undefined,
+    mayBorrow: boolean,
+  ): boolean | Promise<void> {
+    const bytes = data.byteLength;
+    this.reclaim();
+    if (this.#slots.freeCount === 0 || !this.#large.hasWindowFor(bytes)) return this.wait();
+    let message: LargeMessage;
+    try {
+      message = this.#large.prepare(data, lease, mayBorrow);
+    } catch (error) {
+      // What the peer reads gives memory back.
+      if (this.unread) return this.wait();
+      if (mayBorrow) return Promise.reject(error);
+      throw error;
+    }
+    const slot = this.#slots.take();
+    this.#slots.submit(slot, this.#headerBytes);
+    this.#engine.submitAdvertise(this.#handle, slot, message.region, message.offset, bytes);
+    const taken = this.#large.advertised(message);
+    if (taken !== true) this.wait();
+    return taken;
+  }
+
+  /** A message has left when the peer's device has it. */
+  bufferedBytes(): number {
+    this.reclaim();
+    if (this.#unfinishedBytes > 0) this.#fence();
+    return this.#unfinishedBytes;
+  }
+
+  allocate(owner: Connection, bytes: number): OutgoingLease {
+    if (this.#slots.freeCount === 0 || bytes > this.largestPayload) this.reclaim();
+    if (bytes > this.largestPayload) {
+      const { data, token } = this.#large.lease(bytes);
+      return new OutgoingLease(data, owner, token);
+    }
+    // Half of the slots stay for messages that are not leased, so that leases that are kept cannot stop them.
+    if (this.#slots.freeCount === 0 || this.#leased >= this.#slab.sendSlots / 2) {
+      return new OutgoingLease(Buffer.allocUnsafeSlow(bytes), owner, ORDINARY_MEMORY);
+    }
+    const slot = this.#slots.take();
+    this.#leased++;
+    return new OutgoingLease(this.#slab.outgoing(slot, bytes), owner, slot);
+  }
+
+  /** A lease was given back. Answers whether a message may have waited for that. */
+  free({ token }: OutgoingLease): boolean {
+    if (token === ORDINARY_MEMORY) return false;
+    if (token < ORDINARY_MEMORY) {
+      this.#large.endLease(token);
+      return false;
+    }
+    this.#leased--;
+    this.#slots.give(token);
+    return this.#gate[Gate.wantWritable] === 1;
+  }
+
+  /** Takes note of what has left, and been read, since the last time. */
+  reclaim(): void {
+    const gate = this.#gate;
+    this.#slots.reclaim(gate[Gate.completed] as number);
+    this.#large.reclaim(gate[Gate.largeRead] as number, gate[Gate.largeReleased] as number);
+    if (this.#large.awaited) this.wait();
+  }
+
+  /** Asks to be told when a gate opens. */
+  wait(): false {
+    this.#gate[Gate.wantWritable] = 1;
+    return false;
+  }
+
+  /** The connection has failed; `end` follows. */
+  fail(error: VerbmqError): void {
+    this.#large.fail(error);
+  }
+
+  /** The engine holds nothing of the connection any more. */
+  end(): void {
+    this.reclaim();
+    this.#large.end();
+  }
+
+  /** Messages that were submitted and are not complete, with their headers. */
+  get #unfinishedBytes(): number {
+    return this.#slots.unfinishedBytes + this.#large.unreadBytes;
+  }
+
+  /** Asks to be told when everything submitted is complete: most sends are not signalled. */
+  #fence(): void {
+    this.wait();
+    if (this.#fenced === this.#slots.submitted) return;
+    this.#fenced = this.#slots.submitted;
+    this.#engine.submitFence(this.#handle);
+  }
+}
