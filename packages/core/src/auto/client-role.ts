@@ -79,7 +79,12 @@ export class ClientRole implements AutoRole {
     this.#connection.sendControl(jsonFrame(FrameKind.FAST_REQUEST, { number: this.#number }));
   }
 
+  /** An attempt is negotiated on the base connection, so it ends with it. */
   baseLost(error: VerbmqError): void {
+    if (this.#attempt !== undefined) {
+      this.#settleAttempt();
+      if (!this.#connection.dropFast('negotiating')) this.#askLater();
+    }
     this.#resumer.start(error);
   }
 
@@ -139,7 +144,8 @@ export class ClientRole implements AutoRole {
     const connection = this.#connection;
     if (attempt === undefined || fast === undefined || grant.number !== this.#number) return;
     try {
-      const opened = await openFast(fast, grant, fastOptions, frameBytes, attempt.signal);
+      const { fastTimeoutMs } = this.#init.options;
+      const opened = await openFast(fast, grant, fastOptions, frameBytes, fastTimeoutMs, attempt.signal);
       if (attempt.signal.aborted) {
         opened.abort('the attempt was given up');
         return;

@@ -59,11 +59,13 @@ export async function openFast(
   grant: Grant,
   options: ConnectOptions,
   leastMessageBytes: number,
+  proofTimeoutMs: number,
   signal: AbortSignal,
 ): Promise<Connection> {
   const connection = await connectFirst(fast, grant.addresses, options, signal);
   const giveUp = (): void => connection.abort('the attempt was given up');
   signal.addEventListener('abort', giveUp);
+  const timer = setTimeout(giveUp, proofTimeoutMs);
   try {
     signal.throwIfAborted();
     if (connection.maxMessageBytes < leastMessageBytes) {
@@ -78,6 +80,7 @@ export async function openFast(
     connection.abort('the path was not proved');
     throw error instanceof FastFailure ? error : new FastFailure('probe-failed', String(error), error);
   } finally {
+    clearTimeout(timer);
     signal.removeEventListener('abort', giveUp);
   }
 }

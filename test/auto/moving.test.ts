@@ -1,0 +1,180 @@
+import { describe, expect, test } from 'vitest';
+import { autoPair, onBase, onFast, pathIs } from '../support/auto-pair.js';
+import { expectBytes, numbered, numberOf, pattern, take } from '../support/messages.js';
+import { NumberedStream } from '../support/numbered-stream.js';
+import { until } from '../support/until.js';
+
+/** Messages both ways, of up to so many bytes. */
+function streams(pair: Awaited<ReturnType<typeof autoPair>>, maxBytes = 30_000): NumberedStream[] {
+  return [
+    new NumberedStream(pair.client, pair.server, maxBytes),
+    new NumberedStream(pair.server, pair.client, maxBytes),
+  ];
+}
+
+const all = (of: NumberedStream[], what: (stream: NumberedStream) => Promise<void>): Promise<unknown> =>
+  Promise.all(of.map(what));
+
+describe('a connection that both sides can move', () => {
+  test('begins on the base and moves to the fast path', async () => {
+    const { client, server } = await autoPair();
+    expect(client.path).toMatchObject({ kind: 'memory', fast: false, flowing: true, reason: 'negotiating' });
+    expect(await onFast(client)).toEqual({ kind: 'memory', fast: true, flowing: true });
+    expect(await onFast(server)).toEqual({ kind: 'memory', fast: true, flowing: true });
+  });
+
+  test('carries the first messages before the fast path is there', async () => {
+    const { client, server, fast } = await autoPair();
+    let connect: () => void = () => {};
+    fast.verdict = new Promise((resolve) => {
+      connect = resolve;
+    });
+    await client.send(numbered(1));
+    expect(numberOf((await take(server, 1))[0]!)).toBe(1);
+    expect(client.path.fast).toBe(false);
+    fast.verdict = 'deliver';
+    connect();
+    await onFast(client);
+  });
+
+  test('goes on in the middle of traffic both ways', async () => {
+    const pair = await autoPair();
+    const traffic = streams(pair);
+    await onFast(pair.client);
+    await onFast(pair.server);
+    await all(traffic, (stream) => stream.progress(50));
+    await all(traffic, (stream) => stream.finish());
+  });
+});
+
+describe('a fast path that fails', () => {
+  test('in the middle of traffic loses, repeats and reorders nothing, and is used again when it works', async () => {
+    const pair = await autoPair();
+    const traffic = streams(pair);
+    for (let round = 0; round < 20; round++) {
+      await onFast(pair.client);
+      await all(traffic, (stream) => stream.progress(Math.floor(Math.random() * 40)));
+      pair.fast.breakOnce();
+      await pathIs(pair.client, ({ fast }) => !fast);
+    }
+    await all(traffic, (stream) => stream.finish());
+    await onFast(pair.client);
+  });
+
+  test('by silence is found, while the base works', async () => {
+    const pair = await autoPair();
+    const traffic = streams(pair);
+    await onFast(pair.client);
+    pair.fast.silence();
+    const { reason } = await onBase(pair.client);
+    expect(['broken', 'peer-declined', 'negotiating', 'probe-failed']).toContain(reason);
+    await all(traffic, (stream) => stream.progress(100));
+    pair.fast.heal();
+    await onFast(pair.client);
+    await all(traffic, (stream) => stream.finish());
+  });
+
+  test('and does not come back leaves the connection on its base, with the reason', async () => {
+    const pair = await autoPair();
+    const traffic = streams(pair);
+    await onFast(pair.client);
+    pair.fast.cut();
+    await pathIs(pair.client, ({ reason }) => reason === 'unreachable');
+    await all(traffic, (stream) => stream.progress(100));
+    await all(traffic, (stream) => stream.finish());
+    expect(pair.client.path).toMatchObject({ fast: false, flowing: true });
+  });
+
+  test('is tried again with pauses, not at once', async () => {
+    const pair = await autoPair({ client: { minFastRetryMs: 60_000, maxFastRetryMs: 60_000 } });
+    await onFast(pair.client);
+    const before = pair.fast.attempts.length;
+    pair.fast.breakOnce();
+    await pair.client.send(numbered(1));
+    await onBase(pair.client);
+    await pair.client.send(numbered(2));
+    expect((await take(pair.server, 2)).map(numberOf)).toEqual([1, 2]);
+    expect(pair.fast.attempts.length).toBe(before);
+  });
+});
+
+describe('across a move', () => {
+  test('one-sided memory keeps its descriptors, and every operation takes effect once', async () => {
+    const pair = await autoPair();
+    const { client, server } = pair;
+    const owned = await server.expose(1 << 20, { read: true, write: true, atomic: true });
+    const remote = client.attach(owned.descriptor);
+    let added = 0;
+    for (let round = 0; round < 10; round++) {
+      await onFast(client);
+      const work: Promise<unknown>[] = [];
+      for (let n = 0; n < 20; n++) work.push(remote.fetchAdd(0, 1n).then(() => added++));
+      work.push(remote.write(64, pattern(200_000, round)));
+      const read = remote.read(64, 200_000);
+      pair.fast.breakOnce();
+      await Promise.all(work);
+      expectBytes(await read, pattern(200_000, round));
+      expectBytes(owned.data.slice(64, 200_064), pattern(200_000, round));
+    }
+    expect(new DataView(owned.data.buffer, owned.data.byteOffset).getBigUint64(0, true)).toBe(BigInt(added));
+  });
+
+  test('an application that does not read holds its peer back, and gets everything later', async () => {
+    const pair = await autoPair({ both: { windowBytes: 100_000 } });
+    const { client, server } = pair;
+    let sent = 0;
+    const sends: Promise<void>[] = [];
+    await onFast(client);
+    while (client.stats().sendsWaiting === 0) sends.push(client.send(numbered(sent++, 1000)));
+    pair.fast.breakOnce();
+    for (let n = 0; n < 50; n++) sends.push(client.send(numbered(sent++, 1000)));
+    expect((await take(server, sent)).map(numberOf)).toEqual(Array.from({ length: sent }, (_, n) => n));
+    await Promise.all(sends);
+    await client.drain();
+  });
+
+  test('retained messages and leases stay valid', async () => {
+    const pair = await autoPair();
+    const { client, server } = pair;
+    await onFast(client);
+    const lease = client.allocate(5000);
+    lease.data.set(pattern(5000));
+    await client.send(pattern(20_000, 1));
+    const kept = await new Promise<Uint8Array>((resolve) => {
+      const detach = server.onMessage((message) => {
+        message.retain();
+        detach();
+        resolve(message.data);
+      });
+    });
+    pair.fast.breakOnce();
+    await client.send(lease);
+    expectBytes((await take(server, 1))[0]!, pattern(5000));
+    expectBytes(kept, pattern(20_000, 1));
+  });
+
+  test('close delivers everything that was accepted', async () => {
+    for (let round = 0; round < 10; round++) {
+      const pair = await autoPair();
+      await onFast(pair.client);
+      const received: number[] = [];
+      pair.server.onMessage((message) => received.push(numberOf(message.data)));
+      const sends = Array.from({ length: 200 }, (_, n) => pair.client.send(numbered(n, 500)));
+      if (round % 2 === 0) pair.fast.breakOnce();
+      const closing = pair.client.close();
+      if (round % 2 === 1) pair.fast.breakOnce();
+      expect(await closing).toEqual({ graceful: true, initiator: 'local' });
+      expect(await pair.server.closed).toEqual({ graceful: true, initiator: 'remote' });
+      await Promise.all(sends);
+      expect(received).toEqual(Array.from({ length: 200 }, (_, n) => n));
+    }
+  });
+
+  test('what is kept for a repetition is given back when traffic ends', async () => {
+    const pair = await autoPair();
+    const traffic = streams(pair);
+    await all(traffic, (stream) => stream.progress(100));
+    await all(traffic, (stream) => stream.finish());
+    await until(() => pair.client.session.keptBytes === 0 && pair.server.session.keptBytes === 0);
+  });
+});

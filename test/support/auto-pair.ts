@@ -1,0 +1,151 @@
+import type { Connection, ConnectionOptions } from '@verbmq/core';
+import { AutoConnection, type AutoOptions, AutoTransport, type PathInfo } from '@verbmq/core/auto';
+import {
+  type ConnectVerdict,
+  type FrameVerdict,
+  type MemoryFaults,
+  MemoryNetwork,
+  MemoryTransport,
+} from '@verbmq/core/memory-transport';
+import { onTestFinished } from 'vitest';
+import { abortAfterTest, nextConnection } from './pair.js';
+
+/** What happens to one path, changed while the test runs. */
+export class Cable implements MemoryFaults {
+  /** What becomes of each frame from now on. */
+  verdict: FrameVerdict = 'deliver';
+  connecting: ConnectVerdict = 'accept';
+  /** When each attempt to connect was made, by `performance.now()`. */
+  readonly attempts: number[] = [];
+  readonly network = new MemoryNetwork();
+
+  /** Whoever sends next finds that the connection is lost; so do those that are opened until `heal`. */
+  cut(): void {
+    this.verdict = 'lose';
+    this.connecting = 'refuse';
+  }
+
+  /** The connections that there are break when they are used next; new ones work. */
+  breakOnce(): void {
+    const broken = new Set<number>();
+    const limit = this.#newest;
+    this.verdict = 'deliver';
+    this.#judge = (id) => {
+      if (id > limit || broken.has(id)) return undefined;
+      broken.add(id);
+      return 'lose';
+    };
+  }
+
+  /** Frames vanish, and nobody is told. */
+  silence(): void {
+    this.verdict = 'drop';
+  }
+
+  heal(): void {
+    this.verdict = 'deliver';
+    this.connecting = 'accept';
+  }
+
+  /** The connection that was opened last, as far as it was heard of. */
+  #newest = 0;
+  #judge: (id: number) => FrameVerdict | undefined = () => undefined;
+
+  readonly frame = ({ connectionId }: { readonly connectionId: number }): FrameVerdict => {
+    this.#newest = Math.max(this.#newest, connectionId);
+    return this.#judge(connectionId) ?? this.verdict;
+  };
+  readonly connect = (): ConnectVerdict => {
+    this.attempts.push(performance.now());
+    return this.connecting;
+  };
+}
+
+export interface AutoWorld {
+  readonly base: Cable;
+  readonly fast: Cable;
+  readonly clientTransport: AutoTransport;
+  readonly serverTransport: AutoTransport;
+  readonly url: string;
+}
+
+/** Times that let a test see within milliseconds what takes seconds in life. */
+export const QUICK: AutoOptions = {
+  minFastRetryMs: 1,
+  maxFastRetryMs: 20,
+  maxResumeDelayMs: 20,
+  fastTimeoutMs: 100,
+};
+
+export interface AutoWorldOptions {
+  readonly both?: AutoOptions;
+  readonly client?: AutoOptions;
+  readonly server?: AutoOptions;
+  readonly without?: 'client' | 'server';
+}
+
+/** Two auto transports in one process, upon two cables that can be cut. */
+export function autoWorld({ both, client, server, without }: AutoWorldOptions = {}): Omit<AutoWorld, 'url'> {
+  const base = new Cable();
+  const fast = new Cable();
+  const make = (own: AutoOptions | undefined, hasFast: boolean): AutoTransport => {
+    const transport = new AutoTransport({
+      ...QUICK,
+      ...both,
+      ...own,
+      base: new MemoryTransport({ network: base.network, faults: base }),
+      fast: hasFast ? new MemoryTransport({ network: fast.network, faults: fast }) : undefined,
+    });
+    onTestFinished(() => transport.close());
+    return transport;
+  };
+  return {
+    base,
+    fast,
+    serverTransport: make(server, without !== 'server'),
+    clientTransport: make(client, without !== 'client'),
+  };
+}
+
+export interface AutoPair extends AutoWorld {
+  readonly client: AutoConnection;
+  readonly server: AutoConnection;
+}
+
+export async function autoPair(
+  options: AutoWorldOptions & { readonly connection?: ConnectionOptions } = {},
+): Promise<AutoPair> {
+  const world = autoWorld(options);
+  const listener = await world.serverTransport.listen({ host: 'here', port: 1 }, options.connection ?? {});
+  const accepted = nextConnection(listener);
+  const client = asAuto(
+    abortAfterTest(await world.clientTransport.connect(listener.url, options.connection)),
+  );
+  const server = asAuto(abortAfterTest(await accepted));
+  return { ...world, url: listener.url, client, server };
+}
+
+export function asAuto(connection: Connection): AutoConnection {
+  if (!(connection instanceof AutoConnection)) throw new Error('this is not an auto connection');
+  return connection;
+}
+
+/** Resolves when the path of a connection is as `wanted` says. */
+export function pathIs(connection: AutoConnection, wanted: (path: PathInfo) => boolean): Promise<PathInfo> {
+  return new Promise((resolve) => {
+    if (wanted(connection.path)) {
+      resolve(connection.path);
+      return;
+    }
+    const detach = connection.onPath((path) => {
+      if (!wanted(path)) return;
+      detach();
+      resolve(path);
+    });
+  });
+}
+
+export const onFast = (connection: AutoConnection): Promise<PathInfo> =>
+  pathIs(connection, ({ fast, flowing }) => fast && flowing);
+export const onBase = (connection: AutoConnection): Promise<PathInfo> =>
+  pathIs(connection, ({ fast, flowing }) => !fast && flowing);
