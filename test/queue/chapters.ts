@@ -66,6 +66,25 @@ export function queues(name: string, setUp: SetUp): void {
       expect(await take(b.consume(), 1)).toEqual([undefined]);
     });
 
+    test('the process of the queues pushes as others do', async () => {
+      const { broker, connect } = await brokered(setUp, { maxReady: 4 });
+      const mine = { x: [1], bytes: Uint8Array.of(1) };
+      await broker.push('jobs', mine);
+      mine.x.push(2); // the queue has a copy
+      const bytes = new Uint8Array(100_000).fill(3);
+      await broker.push('jobs', bytes);
+      bytes.fill(4);
+      await broker.push('jobs', undefined);
+      expect(await verbmqErrorOf(broker.push('jobs', () => {}))).toMatchObject({ code: 'ERR_VERBMQ_ENCODE' });
+      await expect(broker.push('', 1)).rejects.toThrow(/name/);
+      await broker.push('jobs', 'last');
+      expect(await verbmqErrorOf(broker.push('jobs', 1))).toMatchObject({ reason: 'queue-full' });
+      const [object, large, nothing, last] = await take(queue(await connect(), 'jobs').consume(), 4);
+      expect(object).toEqual({ x: [1], bytes: Uint8Array.of(1) });
+      expect((large as Uint8Array).every((byte) => byte === 3)).toBe(true);
+      expect([nothing, last]).toEqual([undefined, 'last']);
+    });
+
     test('a consumer has no more than its prefetch, and consumers take turns', async () => {
       const { broker, connect } = await brokered(setUp);
       const connection = await connect();

@@ -1,3 +1,5 @@
+import type { Codec } from '../codec/codec.js';
+import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { checkInteger } from '../contract/options.js';
 import type { CallContext } from '../rpc/service.js';
@@ -5,6 +7,8 @@ import { Consumer, type Verdict } from './consumer.js';
 import { type QueueStats, type WhenFull, WorkQueue, type WorkQueueLimits } from './work-queue.js';
 
 export interface QueueBrokerOptions {
+  /** Copies what is pushed from here. Must be the clients'. Default: msgpack. */
+  readonly codec?: Codec;
   /** The work that may wait in one queue. Default 100,000. */
   readonly maxReady?: number;
   /**
@@ -49,6 +53,7 @@ const MAX_NAME_LENGTH = 255;
  * ```
  */
 export class QueueBroker {
+  readonly #codec: Codec;
   readonly #limits: WorkQueueLimits;
   readonly #maxQueues: number;
   readonly #ackTimeoutMs: number | undefined;
@@ -63,6 +68,7 @@ export class QueueBroker {
 
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: QueueBrokerOptions = {}) {
+    this.#codec = options.codec ?? new MsgpackCodec();
     this.#limits = {
       maxReady: checkInteger('maxReady', options.maxReady ?? 100_000, 1, 2 ** 31),
       whenFull: options.whenFull ?? 'refuse',
@@ -77,6 +83,19 @@ export class QueueBroker {
       options.ackTimeoutMs === undefined
         ? undefined
         : checkInteger('ackTimeoutMs', options.ackTimeoutMs, 1, 2 ** 31 - 1);
+  }
+
+  /**
+   * Pushes from here, as clients do from elsewhere. The queue keeps a copy of `body`.
+   * @throws (by rejecting) TypeError for a name that is none, VerbmqError `ERR_VERBMQ_ENCODE`, and `ERR_VERBMQ_OVERLOADED` where
+   *   the queue is full and refuses; the reason of `signal` when that fires while the push waits for room.
+   */
+  async push(
+    queue: string,
+    body: unknown,
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): Promise<void> {
+    await this.#queue(queue).push(this.#copy(body), { signal: signal ?? new AbortController().signal });
   }
 
   /** Of one queue; `undefined` while nobody has used it. */
@@ -100,6 +119,13 @@ export class QueueBroker {
       if (!isVerbmqError(error, 'ERR_VERBMQ_OVERLOADED')) throw error;
       return { refused: error.reason ?? '', message: error.message };
     }
+  }
+
+  #copy(body: unknown): unknown {
+    if (body === undefined) return undefined;
+    if (body instanceof Uint8Array) return Uint8Array.from(body);
+    const bytes = this.#codec.encode(body, 0);
+    return this.#codec.decode(bytes, 0, bytes.byteLength);
   }
 
   #work(verdicts: AsyncIterable<Verdict>, context: CallContext): AsyncIterable<unknown> {

@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest';
+import { startExample, startService } from './support/example.js';
+import { orderExample } from './support/order-example.js';
+import { rdmaAddresses } from './support/transports/rdma.js';
+
+const { listen } = rdmaAddresses();
+const url = `rdma://${listen}:0`;
+
+it('the echo example runs over RDMA, as over TCP', async () => {
+  const { url: announced } = await startService('echo-service', url);
+  const client = startExample('echo-client', announced);
+  expect((await client.rest()).at(0)).toBe('rdma: whole');
+  expect(await client.exit).toEqual([0, null]);
+});
+
+it('the order example runs over RDMA, as over TCP', () => orderExample(url));
