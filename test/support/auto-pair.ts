@@ -1,7 +1,8 @@
-import type { Connection, ConnectionOptions } from '@verbmq/core';
+import type { Address, Connection, ConnectionOptions, ConnectOptions, ResolvedAddress } from '@verbmq/core';
 import { AutoConnection, type AutoOptions, AutoTransport, type PathInfo } from '@verbmq/core/auto';
 import {
   type ConnectVerdict,
+  type FrameInfo,
   type FrameVerdict,
   type MemoryFaults,
   MemoryNetwork,
@@ -51,13 +52,18 @@ export class Cable implements MemoryFaults {
   #newest = 0;
   #judge: (id: number) => FrameVerdict | undefined = () => undefined;
 
-  readonly frame = ({ connectionId }: { readonly connectionId: number }): FrameVerdict => {
-    this.#newest = Math.max(this.#newest, connectionId);
-    return this.#judge(connectionId) ?? this.verdict;
+  /** What becomes of single frames, in place of `verdict`. */
+  verdictOf: ((frame: FrameInfo) => FrameVerdict) | undefined;
+  /** What becomes of single attempts, in place of `connecting`. */
+  connectTo: ((address: ResolvedAddress) => ConnectVerdict) | undefined;
+
+  readonly frame = (frame: FrameInfo): FrameVerdict => {
+    this.#newest = Math.max(this.#newest, frame.connectionId);
+    return this.#judge(frame.connectionId) ?? this.verdictOf?.(frame) ?? this.verdict;
   };
-  readonly connect = (): ConnectVerdict => {
+  readonly connect = (address: ResolvedAddress): ConnectVerdict => {
     this.attempts.push(performance.now());
-    return this.connecting;
+    return this.connectTo?.(address) ?? this.connecting;
   };
 }
 
@@ -82,19 +88,33 @@ export interface AutoWorldOptions {
   readonly client?: AutoOptions;
   readonly server?: AutoOptions;
   readonly without?: 'client' | 'server';
+  /** The longest message of the fast path, where it is shorter than what is asked of it. */
+  readonly fastMessageBytes?: number;
 }
 
 /** Two auto transports in one process, upon two cables that can be cut. */
-export function autoWorld({ both, client, server, without }: AutoWorldOptions = {}): Omit<AutoWorld, 'url'> {
+export function autoWorld({
+  both,
+  client,
+  server,
+  without,
+  fastMessageBytes,
+}: AutoWorldOptions = {}): Omit<AutoWorld, 'url'> {
   const base = new Cable();
   const fast = new Cable();
+  class FastTransport extends MemoryTransport {
+    override connect(address: Address, options?: ConnectOptions): Promise<Connection> {
+      const limit = fastMessageBytes === undefined ? {} : { maxMessageBytes: fastMessageBytes };
+      return super.connect(address, { ...options, ...limit });
+    }
+  }
   const make = (own: AutoOptions | undefined, hasFast: boolean): AutoTransport => {
     const transport = new AutoTransport({
       ...QUICK,
       ...both,
       ...own,
       base: new MemoryTransport({ network: base.network, faults: base }),
-      fast: hasFast ? new MemoryTransport({ network: fast.network, faults: fast }) : undefined,
+      fast: hasFast ? new FastTransport({ network: fast.network, faults: fast }) : undefined,
     });
     onTestFinished(() => transport.close());
     return transport;

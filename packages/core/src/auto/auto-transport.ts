@@ -190,6 +190,7 @@ export class AutoTransport<
       });
     } catch (error) {
       connection.abort('the fast path is required and cannot be had');
+      await connection.closed;
       throw error;
     } finally {
       signal.removeEventListener('abort', give);

@@ -1,0 +1,80 @@
+import type { AutoOptions } from '@verbmq/core/auto';
+import { MemoryTransport } from '@verbmq/core/memory-transport';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { autoPair, autoWorld, onBase, onFast, pathIs } from '../support/auto-pair.js';
+import { failure } from '../support/expectations.js';
+import { numbered, numberOf, take } from '../support/messages.js';
+import { abortAfterTest } from '../support/pair.js';
+import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+
+const key = (letter: string): AutoOptions => ({ preSharedKey: Buffer.alloc(32, letter) });
+
+async function refused(client: AutoOptions, server: AutoOptions): Promise<string> {
+  const world = autoWorld({ client, server });
+  const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+  listener.onConnection((connection) => void abortAfterTest(connection));
+  const error = await failure(world.clientTransport.connect(listener.url), 'ERR_VERBMQ_REJECTED');
+  expect(error.reason).toBe('authentication');
+  // A server without a key has let the client in before that could refuse it.
+  expect(listener.stats().accepted).toBe(server.preSharedKey === undefined ? 1 : 0);
+  return error.message;
+}
+
+describe('a pre-shared key', () => {
+  test('lets two sides that have it connect, move and resume', async () => {
+    const pair = await autoPair({ both: key('a') });
+    await onFast(pair.client);
+    pair.fast.cut();
+    pair.base.breakOnce();
+    await pair.client.send(numbered(1));
+    await pathIs(pair.client, ({ flowing }) => !flowing);
+    await onBase(pair.client);
+    expect(numberOf((await take(pair.server, 1))[0]!)).toBe(1);
+  });
+
+  test('keeps out who has another one, in both directions', async () => {
+    expect(await refused(key('a'), key('b'))).toContain('key is another one');
+  });
+
+  test('keeps out who has none', async () => {
+    expect(await refused({}, key('a'))).toContain('set preSharedKey');
+  });
+
+  test('is asked for by a client that has one: a server without is not trusted', async () => {
+    expect(await refused(key('a'), {})).toContain('does not ask for the pre-shared key');
+  });
+
+  test('must be long enough', () => {
+    expect(() => autoWorld({ client: { preSharedKey: new Uint8Array(15) } })).toThrow(RangeError);
+  });
+
+  test('a server that only pretends to have it is refused', async () => {
+    const { base, clientTransport } = autoWorld({ client: key('a') });
+    const transport = new MemoryTransport({ network: base.network });
+    onTestFinished(() => transport.close());
+    const listener = await transport.listen({ host: 'here', port: 1 });
+    listener.onConnection(async (connection) => {
+      const raw = new RawAutoPeer(abortAfterTest(connection));
+      await raw.next(Kind.HELLO);
+      raw.sendJson(49, { nonce: 'AAAA' });
+      const { proof } = await raw.json(Kind.AUTHENTICATE);
+      raw.sendJson(Kind.WELCOME, { maxMessageBytes: 1, windowBytes: 1, session: 'a', secret: 'b' });
+      raw.sendJson(Kind.AUTHENTICATE, { proof }); // what the client said itself is no proof
+    });
+    const error = await failure(clientTransport.connect(listener.address), 'ERR_VERBMQ_REJECTED');
+    expect(error.reason).toBe('authentication');
+  });
+
+  test('is needed to resume too', async () => {
+    const world = autoWorld({ server: key('a') });
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    const attack = new MemoryTransport({ network: world.base.network });
+    onTestFinished(() => attack.close());
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const resume = { session: 'a', secret: 'b', epoch: 0 };
+    raw.sendJson(Kind.HELLO, { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: '', resume });
+    await raw.next(49);
+    raw.sendJson(Kind.AUTHENTICATE, { proof: 'AAAA' });
+    expect(await raw.json(Kind.REFUSE)).toMatchObject({ reason: 'authentication' });
+  });
+});

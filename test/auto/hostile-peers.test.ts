@@ -1,0 +1,295 @@
+import type { Connection, Listener } from '@verbmq/core';
+import type { AutoConnection, AutoOptions } from '@verbmq/core/auto';
+import { MemoryTransport } from '@verbmq/core/memory-transport';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { asAuto, autoWorld, onFast } from '../support/auto-pair.js';
+import { failure } from '../support/expectations.js';
+import { numbered, numberOf, take } from '../support/messages.js';
+import { abortAfterTest, nextConnection } from '../support/pair.js';
+import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { until } from '../support/until.js';
+
+/** A server with one honest session on it, and the means to attack it. */
+async function scene(options: AutoOptions = {}) {
+  const world = autoWorld({ server: options });
+  const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+  const honest = nextConnection(listener);
+  const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
+  const server = asAuto(abortAfterTest(await honest));
+  await onFast(client);
+  const raw = (network = world.base.network): MemoryTransport => {
+    const transport = new MemoryTransport({ network });
+    onTestFinished(() => transport.close());
+    return transport;
+  };
+  return { ...world, listener, client, server, attack: raw(), attackFast: raw(world.fast.network) };
+}
+
+/** The honest session has noticed nothing. */
+async function expectUnharmed({ client, server }: { client: AutoConnection; server: AutoConnection }) {
+  expect([client.path.fast, server.path.fast]).toEqual([true, true]);
+  await client.send(numbered(42));
+  expect(numberOf((await take(server, 1))[0]!)).toBe(42);
+}
+
+/** The session of a raw peer, as the server's application has it. */
+async function attackerSession(listener: Listener, raw: RawAutoPeer, more: object = {}): Promise<Connection> {
+  const accepted = nextConnection(listener);
+  await raw.open(more);
+  return abortAfterTest(await accepted);
+}
+
+describe('before a session', () => {
+  test('hellos that are never said are bounded in number and in time', async () => {
+    const { listener, attack, ...honest } = await scene({ maxHandshakes: 20, handshakeTimeoutMs: 200 });
+    const flood = await Promise.all(
+      Array.from({ length: 50 }, () => RawAutoPeer.connect(attack, listener.address)),
+    );
+    const refused = flood.slice(20);
+    for (const raw of refused) expect(await raw.json(Kind.REFUSE)).toMatchObject({ reason: 'overloaded' });
+    await expectUnharmed(honest);
+    for (const raw of flood) await raw.connection.closed;
+    expect(listener.stats()).toEqual({ accepted: 1, failed: 50 });
+    const late = await RawAutoPeer.connect(attack, listener.address);
+    await attackerSession(listener, late);
+  });
+
+  test.each([
+    ['another version', Kind.HELLO, { version: 2, maxMessageBytes: 1 }, 'version'],
+    ['no limits', Kind.HELLO, { version: 1 }, 'protocol'],
+    ['limits out of range', Kind.HELLO, { version: 1, maxMessageBytes: 0, windowBytes: -1 }, 'protocol'],
+    ['another frame first', Kind.DATA, {}, 'protocol'],
+    ['a list', Kind.HELLO, [1, 2], 'protocol'],
+    [
+      'a long text',
+      Kind.HELLO,
+      { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: 'x'.repeat(2000) },
+      'protocol',
+    ],
+  ])('%s is refused in words', async (_, kind, fields, reason) => {
+    const { listener, attack, ...honest } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    raw.sendJson(kind, fields);
+    expect(await raw.json(Kind.REFUSE)).toMatchObject({
+      version: 1,
+      reason,
+      message: expect.stringMatching(/./),
+    });
+    await raw.connection.closed;
+    await expectUnharmed(honest);
+  });
+
+  test('bytes that are no hello are refused', async () => {
+    const { listener, attack, ...honest } = await scene();
+    for (const bytes of ['', 'GET / HTTP/1.1', `0${'{'.repeat(20_000)}`]) {
+      const raw = await RawAutoPeer.connect(attack, listener.address);
+      raw.sendBytes(Buffer.from(bytes));
+      await raw.json(Kind.REFUSE);
+    }
+    await expectUnharmed(honest);
+  });
+
+  test('fields that nobody knows are passed over', async () => {
+    const { listener, attack } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const session = await attackerSession(listener, raw, { colour: 'blue', limits: { more: [1] } });
+    raw.send(Kind.DATA, numbered(7), { messages: 1, sequence: 1 });
+    expect(numberOf((await take(session, 1))[0]!)).toBe(7);
+  });
+
+  test('a server of another version is told apart by the client', async () => {
+    const { base, clientTransport } = await scene();
+    const transport = new MemoryTransport({ network: base.network });
+    onTestFinished(() => transport.close());
+    const listener = await transport.listen({ host: 'future', port: 1 });
+    listener.onConnection((connection) => {
+      const raw = new RawAutoPeer(abortAfterTest(connection));
+      raw.sendJson(Kind.REFUSE, { version: 2, reason: 'version', message: 'this side speaks 2' });
+    });
+    await failure(clientTransport.connect({ host: 'future', port: 1 }), 'ERR_VERBMQ_VERSION');
+  });
+});
+
+describe('session names', () => {
+  test('that are made up, or come with a wrong secret, are refused', async () => {
+    const { listener, attack, ...honest } = await scene();
+    const own = await RawAutoPeer.connect(attack, listener.address);
+    const { session } = await own.open();
+    for (const resume of [
+      { session: 'AAAAAAAAAAAAAAAAAAAAAA', secret: 'AAAAAAAAAAAAAAAAAAAAAA', epoch: 0 },
+      { session, secret: 'AAAAAAAAAAAAAAAAAAAAAA', epoch: 0 },
+      { session, secret: '', epoch: 0 },
+    ]) {
+      const raw = await RawAutoPeer.connect(attack, listener.address);
+      raw.sendJson(Kind.HELLO, { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: '', resume });
+      expect(await raw.json(Kind.REFUSE)).toMatchObject({ reason: 'session-unknown' });
+    }
+    await expectUnharmed(honest);
+  });
+
+  test('of a session that has ended are not known any more', async () => {
+    const { listener, attack } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const accepted = nextConnection(listener);
+    const { session, secret } = await raw.open();
+    const server = abortAfterTest(await accepted);
+    server.abort();
+    await server.closed;
+    const again = await RawAutoPeer.connect(attack, listener.address);
+    const resume = { session, secret, epoch: 0 };
+    again.sendJson(Kind.HELLO, { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: '', resume });
+    expect(await again.json(Kind.REFUSE)).toMatchObject({ reason: 'session-unknown' });
+  });
+});
+
+describe('tokens of fast paths', () => {
+  test('are worth one connection: made-up ones, used ones and old ones are refused', async () => {
+    const { listener, attack, attackFast, fast, ...honest } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    await raw.open();
+    const request = async (number: number): Promise<{ token: string; port: number }> => {
+      raw.sendJson(Kind.FAST_REQUEST, { number });
+      const grant = await raw.json(Kind.FAST_GRANT);
+      return { token: grant.token as string, port: (grant.addresses as { port: number }[])[0]!.port };
+    };
+    const claim = async (token: unknown, port: number): Promise<RawAutoPeer> => {
+      const path = await RawAutoPeer.connect(attackFast, { host: 'here', port });
+      path.sendJson(Kind.CLAIM, { token });
+      return path;
+    };
+    const old = await request(1);
+    const fresh = await request(2);
+    for (const token of ['AAAAAAAAAAAAAAAAAAAAAA', old.token, 7, undefined])
+      await (await claim(token, fresh.port)).connection.closed;
+    const granted = await claim(fresh.token, fresh.port);
+    await granted.json(Kind.PROOF);
+    const replayed = await claim(fresh.token, fresh.port);
+    await replayed.connection.closed;
+    expect(granted.connection.state).toBe('open');
+    await expectUnharmed(honest);
+  });
+
+  test('give nothing to who does not prove the path', async () => {
+    const { listener, attack, attackFast, ...honest } = await scene({ handshakeTimeoutMs: 100 });
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    await raw.open();
+    raw.sendJson(Kind.FAST_REQUEST, { number: 1 });
+    const { token, addresses } = await raw.json(Kind.FAST_GRANT);
+    const { port } = (addresses as { port: number }[])[0]!;
+    const path = await RawAutoPeer.connect(attackFast, { host: 'here', port });
+    path.sendJson(Kind.CLAIM, { token });
+    await path.json(Kind.PROOF);
+    await path.connection.closed; // it says no more, for too long
+    const silent = await RawAutoPeer.connect(attackFast, { host: 'here', port });
+    await silent.connection.closed;
+    await expectUnharmed(honest);
+  });
+});
+
+describe('within a session', () => {
+  const message = (sequence: number): [number, Uint8Array, object] => [
+    Kind.DATA,
+    numbered(sequence),
+    { messages: 1, sequence },
+  ];
+  const lies: [what: string, lie: (raw: RawAutoPeer) => void][] = [
+    [
+      'an acknowledgement of what was never sent',
+      (raw) => raw.send(Kind.ACK, undefined, { acknowledged: 1000 }),
+    ],
+    [
+      'an acknowledgement half way round',
+      (raw) => raw.send(Kind.ACK, undefined, { acknowledged: 2 ** 31 - 1 }),
+    ],
+    ['credit for what was never sent', (raw) => raw.send(Kind.ACK, undefined, { credit: 5000 })],
+    ['a gap', (raw) => raw.send(...message(2))],
+    [
+      'a message that is too long',
+      (raw) => raw.send(Kind.DATA, new Uint8Array(1001), { messages: 1, sequence: 1 }),
+    ],
+    ['a frame of no message', (raw) => raw.send(Kind.DATA, numbered(1), { sequence: 1 })],
+    [
+      'a batch that ends within a message',
+      (raw) => raw.send(Kind.BATCH, Buffer.from([9, 0, 0, 0, 1]), { messages: 1, sequence: 1 }),
+    ],
+    [
+      'a batch that ends within a length',
+      (raw) => raw.send(Kind.BATCH, Buffer.from([9, 0]), { messages: 1, sequence: 1 }),
+    ],
+    [
+      'a batch with another number',
+      (raw) => raw.send(Kind.BATCH, new Uint8Array(8), { messages: 3, sequence: 1 }),
+    ],
+    ['an epoch far ahead', (raw) => raw.send(Kind.SWITCH, new Uint8Array(4), { sequence: 1_000_000 })],
+    ['a switch of another length', (raw) => raw.send(Kind.SWITCH, new Uint8Array(3), { sequence: 1 })],
+    [
+      'a switch that acknowledges too much',
+      (raw) => raw.send(Kind.SWITCH, new Uint8Array(4), { sequence: 1, acknowledged: 9 }),
+    ],
+    ['an answer to no question', (raw) => raw.send(Kind.ANSWER, new Uint8Array(8), { sequence: 1 })],
+    ['an operation that is too short', (raw) => raw.send(Kind.OPERATION, new Uint8Array(8), { sequence: 1 })],
+    [
+      'an operation that nobody knows',
+      (raw) => raw.send(Kind.OPERATION, Buffer.alloc(32, 9), { sequence: 1 }),
+    ],
+    ['a frame shorter than its header', (raw) => raw.sendBytes(new Uint8Array(15))],
+    ['a frame of no kind', (raw) => raw.send(99)],
+    ['a grant from a client', (raw) => raw.sendJson(Kind.FAST_GRANT, { number: 1 })],
+    [
+      'a request for a path that was asked for',
+      (raw) => {
+        raw.sendJson(Kind.FAST_REQUEST, { number: 5 });
+        raw.sendJson(Kind.FAST_REQUEST, { number: 5 });
+      },
+    ],
+    ['a hello', (raw) => raw.sendJson(Kind.HELLO, { version: 1 })],
+  ];
+
+  test.each(lies)('%s ends that session, with a reason, and no other', async (_, lie) => {
+    const { listener, attack, ...honest } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const session = await attackerSession(listener, raw);
+    lie(raw);
+    const { error } = await session.closed;
+    expect(error?.code).toBe('ERR_VERBMQ_PROTOCOL');
+    expect((await raw.connection.closed).error?.message).toContain('auto-end');
+    await expectUnharmed(honest);
+  });
+
+  test('a peer that sends beyond the window is cut off', async () => {
+    const { listener, attack, ...honest } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const session = await attackerSession(listener, raw, { windowBytes: 1000 });
+    for (let sequence = 1; sequence < 100; sequence++) raw.send(...message(sequence));
+    expect((await session.closed).error?.message).toContain('beyond its window');
+    await expectUnharmed(honest);
+  });
+
+  test('a peer that reads memory and acknowledges nothing is cut off', async () => {
+    const { listener, attack, ...honest } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const session = await attackerSession(listener, raw, { windowBytes: 1000 });
+    const { descriptor } = await session.expose(65_536, { read: true });
+    const operation = Buffer.alloc(32);
+    operation[0] = 1;
+    operation.writeUInt32LE(65_536, 4);
+    operation.set(Buffer.from(descriptor, 'base64url').subarray(18), 16);
+    let sequence = 0;
+    await until(() => {
+      for (let n = 0; n < 10; n++) raw.send(Kind.OPERATION, operation, { sequence: ++sequence });
+      return session.state !== 'open';
+    });
+    expect((await session.closed).error?.message).toContain('more than it acknowledges');
+    await expectUnharmed(honest);
+  });
+
+  test('frames that come again are no harm', async () => {
+    const { listener, attack } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const session = await attackerSession(listener, raw);
+    for (const sequence of [1, 1, 2, 1, 2, 3]) raw.send(...message(sequence));
+    expect((await take(session, 3)).map(numberOf)).toEqual([1, 2, 3]);
+    expect(session.state).toBe('open');
+    expect(session.stats().messagesReceived).toBe(3);
+  });
+});

@@ -1,0 +1,205 @@
+import diagnostics from 'node:diagnostics_channel';
+import type { ProbeResult } from '@verbmq/core';
+import { AutoTransport, type PathInfo } from '@verbmq/core/auto';
+import { MemoryNetwork, MemoryTransport } from '@verbmq/core/memory-transport';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { asAuto, autoPair, autoWorld, onFast, pathIs } from '../support/auto-pair.js';
+import { failure } from '../support/expectations.js';
+import { numbered, numberOf, take } from '../support/messages.js';
+import { abortAfterTest, nextConnection } from '../support/pair.js';
+
+/** A transport for fast paths that is not there. */
+class AbsentTransport extends MemoryTransport {
+  override async probe(): Promise<ProbeResult<Record<string, never>>> {
+    return { available: false, code: 'no-device', reason: 'there is none', remedy: 'buy one' };
+  }
+}
+
+describe('why a connection is on its base', () => {
+  test('each side says its own reason and the peer’s', async () => {
+    const { client, server } = await autoPair({ client: { policy: 'tcp' } });
+    expect(client.path).toMatchObject({ fast: false, reason: 'policy' });
+    expect(server.path).toMatchObject({ fast: false, reason: 'peer-declined', peerReason: 'policy' });
+  });
+
+  test('a server that will not is asked once, and says why', async () => {
+    const { client, server, fast } = await autoPair({ server: { policy: 'tcp' } });
+    expect(client.path).toMatchObject({ fast: false, reason: 'peer-declined', peerReason: 'policy' });
+    expect(server.path).toMatchObject({ fast: false, reason: 'policy' });
+    expect(fast.attempts.length).toBe(0);
+  });
+
+  test.each(['client', 'server'] as const)('without a fast transport on the %s', async (without) => {
+    const pair = await autoPair({ without });
+    const other = without === 'client' ? 'server' : 'client';
+    expect(pair[without].path).toMatchObject({ reason: 'not-configured' });
+    expect(pair[other].path).toMatchObject({ reason: 'peer-declined', peerReason: 'not-configured' });
+  });
+
+  test('the code of a probe that fails is the reason', async () => {
+    const base = new MemoryNetwork();
+    const make = (): AutoTransport => {
+      const transport = new AutoTransport({
+        base: new MemoryTransport({ network: base }),
+        fast: new AbsentTransport({ network: new MemoryNetwork() }),
+      });
+      onTestFinished(() => transport.close());
+      return transport;
+    };
+    const listener = await make().listen({ host: 'here', port: 1 });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const client = asAuto(abortAfterTest(await make().connect(listener.url)));
+    expect(client.path).toMatchObject({ fast: false, reason: 'no-device', peerReason: 'no-device' });
+    const error = await failure(
+      make().connect(listener.url, { policy: 'require-rdma' }),
+      'ERR_VERBMQ_UNAVAILABLE',
+    );
+    expect(error.reason).toBe('no-device');
+    await failure(
+      make().listen({ host: 'here', port: 2 }, { policy: 'require-rdma' }),
+      'ERR_VERBMQ_UNAVAILABLE',
+    );
+  });
+
+  test('a path that cannot be reached is unreachable, and messages flow', async () => {
+    const world = autoWorld();
+    world.fast.connecting = 'refuse';
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    const accepted = nextConnection(listener);
+    const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
+    const { explanation } = await pathIs(client, ({ reason }) => reason === 'unreachable');
+    expect(explanation).toContain('cannot connect');
+    await client.send(numbered(1));
+    expect(numberOf((await take(abortAfterTest(await accepted), 1))[0]!)).toBe(1);
+  });
+
+  test('is told on the diagnostics channel too', async () => {
+    const told: { connection: unknown; path: PathInfo }[] = [];
+    const listen = (message: unknown): void => void told.push(message as (typeof told)[number]);
+    diagnostics.subscribe('verbmq:auto:path', listen);
+    onTestFinished(() => void diagnostics.unsubscribe('verbmq:auto:path', listen));
+    const { client } = await autoPair();
+    await onFast(client);
+    expect(told).toContainEqual({ connection: client, path: { kind: 'memory', fast: true, flowing: true } });
+  });
+});
+
+describe('a fast path that does not carry what it is given', () => {
+  test.each([1, 2, 3])('is not used: frame %i of the proof is lost', async (nth) => {
+    const world = autoWorld();
+    let messages = 0;
+    world.fast.verdictOf = ({ kind }) => (kind === 'message' && ++messages === nth ? 'drop' : 'deliver');
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    const accepted = nextConnection(listener);
+    const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
+    await pathIs(client, ({ reason }) => reason === 'probe-failed');
+    await client.send(numbered(1));
+    expect(numberOf((await take(abortAfterTest(await accepted), 1))[0]!)).toBe(1);
+    await onFast(client); // the next attempt
+  });
+
+  test('is not used: one-sided reads are not answered', async () => {
+    const world = autoWorld();
+    world.fast.verdictOf = ({ kind }) => (kind === 'request' ? 'drop' : 'deliver');
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
+    await pathIs(client, ({ reason }) => reason === 'probe-failed');
+    expect(client.path.fast).toBe(false);
+  });
+
+  test('is not used: its messages are too short', async () => {
+    const pair = await autoPair({ both: { maxMessageBytes: 100_000 } });
+    await onFast(pair.client);
+    const world = autoWorld({ both: { maxMessageBytes: 100_000 }, fastMessageBytes: 4000 });
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
+    await pathIs(client, ({ reason }) => reason === 'message-limit');
+  });
+});
+
+describe('a fast path that is required', () => {
+  const required = { client: { policy: 'require-rdma' } } as const;
+
+  test('is there when connect resolves', async () => {
+    const { client } = await autoPair(required);
+    expect(client.path).toMatchObject({ fast: true, flowing: true });
+  });
+
+  test('fails the connect with the reason when it cannot be had', async () => {
+    const world = autoWorld(required);
+    world.fast.connecting = 'refuse';
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const error = await failure(world.clientTransport.connect(listener.url), 'ERR_VERBMQ_UNAVAILABLE');
+    expect(error.reason).toBe('unreachable');
+    expect(world.clientTransport.stats().connections).toBe(0);
+  });
+
+  test('fails the connect when the peer has none', async () => {
+    const world = autoWorld({ ...required, without: 'server' });
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const error = await failure(world.clientTransport.connect(listener.url), 'ERR_VERBMQ_UNAVAILABLE');
+    expect(error).toMatchObject({
+      reason: 'peer-declined',
+      message: expect.stringContaining('not-configured'),
+    });
+  });
+
+  test('ends the connection when it breaks', async () => {
+    const { client, fast } = await autoPair(required);
+    fast.breakOnce();
+    await client.send(numbered(1));
+    expect((await client.closed).error).toMatchObject({ reason: 'broken' });
+  });
+
+  test('can be cancelled while it is waited for', async () => {
+    const world = autoWorld(required);
+    world.fast.connecting = 'ignore';
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const controller = new AbortController();
+    const connecting = world.clientTransport.connect(listener.url, { signal: controller.signal });
+    const refused = failure(connecting, 'ERR_VERBMQ_CANCELLED');
+    while (world.fast.attempts.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    controller.abort();
+    await refused;
+  });
+});
+
+describe('named addresses of the fast transport', () => {
+  test('are all listened on, and tried in order', async () => {
+    const world = autoWorld();
+    const fastAddresses = [
+      { host: 'first', port: 7 },
+      { host: 'second', port: 8 },
+    ];
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 }, { fastAddresses });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    world.fast.connectTo = (address) => ('host' in address && address.host === 'first' ? 'refuse' : 'accept');
+    const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
+    await onFast(client);
+  });
+
+  test('that cannot be listened on are an error, not silence', async () => {
+    const world = autoWorld();
+    const fastAddresses = [{ host: 'twice', port: 7 }];
+    await world.serverTransport.listen({ host: 'here', port: 1 }, { fastAddresses });
+    await failure(
+      world.serverTransport.listen({ host: 'here', port: 2 }, { fastAddresses }),
+      'ERR_VERBMQ_ADDRESS_IN_USE',
+    );
+    // Nothing of the failed listen is left.
+    await world.serverTransport.listen({ host: 'here', port: 2 });
+  });
+
+  test('need a fast transport', async () => {
+    const world = autoWorld({ without: 'server' });
+    await failure(
+      world.serverTransport.listen({ host: 'here', port: 1 }, { fastAddresses: [{ host: 'a', port: 1 }] }),
+      'ERR_VERBMQ_UNAVAILABLE',
+    );
+  });
+});

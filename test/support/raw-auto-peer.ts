@@ -1,0 +1,94 @@
+import type { Address, Connection, Transport } from '@verbmq/core';
+import { abortAfterTest } from './pair.js';
+
+const HEADER_BYTES = 16;
+
+/** The kinds of frames, by the numbers that docs/protocol-auto.md gives them. */
+export const Kind = {
+  DATA: 1,
+  CLOSE: 2,
+  OPERATION: 3,
+  ANSWER: 4,
+  BATCH: 5,
+  ACK: 16,
+  SWITCH: 17,
+  FAST_REQUEST: 18,
+  FAST_GRANT: 19,
+  CLAIM: 32,
+  PROOF: 33,
+  HELLO: 48,
+  AUTHENTICATE: 50,
+  WELCOME: 51,
+  REFUSE: 52,
+} as const;
+
+/** Speaks the protocol of auto connections byte by byte, rightly or not, over a connection of another transport. */
+export class RawAutoPeer {
+  readonly connection: Connection;
+  readonly #frames: Buffer[] = [];
+  #wake: () => void = () => {};
+
+  constructor(connection: Connection) {
+    this.connection = connection;
+    connection.onMessage((message) => {
+      this.#frames.push(Buffer.from(message.data));
+      this.#wake();
+    });
+    void connection.closed.then(() => this.#wake());
+  }
+
+  static async connect(transport: Transport, address: Address): Promise<RawAutoPeer> {
+    return new RawAutoPeer(abortAfterTest(await transport.connect(address)));
+  }
+
+  /** Opens a session; answers with the fields of the welcome. */
+  async open(more: object = {}): Promise<Record<string, unknown>> {
+    this.sendJson(Kind.HELLO, {
+      version: 1,
+      maxMessageBytes: 1000,
+      windowBytes: 100_000,
+      nonce: 'AAAAAAAAAAAAAAAAAAAAAA',
+      ...more,
+    });
+    return this.json(Kind.WELCOME);
+  }
+
+  sendJson(kind: number, value: unknown): void {
+    this.send(kind, Buffer.from(JSON.stringify(value)));
+  }
+
+  send(
+    kind: number,
+    payload: Uint8Array = new Uint8Array(0),
+    header: { messages?: number; sequence?: number; acknowledged?: number; credit?: number } = {},
+  ): void {
+    const frame = Buffer.alloc(HEADER_BYTES + payload.byteLength);
+    frame[0] = kind;
+    frame.writeUInt16LE(header.messages ?? 0, 2);
+    frame.writeUInt32LE((header.sequence ?? 0) >>> 0, 4);
+    frame.writeUInt32LE((header.acknowledged ?? 0) >>> 0, 8);
+    frame.writeUInt32LE((header.credit ?? 0) >>> 0, 12);
+    frame.set(payload, HEADER_BYTES);
+    this.sendBytes(frame);
+  }
+
+  sendBytes(frame: Uint8Array): void {
+    this.connection.send(frame).catch(() => {}); // the tests look at how it ended
+  }
+
+  /** The payload of the next frame of this kind; others before it are passed over. */
+  async next(kind: number): Promise<Buffer> {
+    for (;;) {
+      const at = this.#frames.findIndex((frame) => frame[0] === kind);
+      if (at >= 0) return this.#frames.splice(0, at + 1)[at]!.subarray(HEADER_BYTES);
+      if (this.connection.state === 'closed') throw new Error(`it ended before a frame of kind ${kind} came`);
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  async json(kind: number): Promise<Record<string, unknown>> {
+    return JSON.parse((await this.next(kind)).toString()) as Record<string, unknown>;
+  }
+}
