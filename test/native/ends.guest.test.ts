@@ -89,7 +89,7 @@ test('connections that come and go leave no verbs objects', async () => {
       connection.send(message.data).catch(() => {});
     });
   });
-  for (let round = 0; round < 40; round++) {
+  for (let round = 0; round < 200; round++) {
     const connection = await transport.connect(listener.url);
     const answer = new Promise((resolve) => connection.onMessage(resolve));
     await connection.send(new Uint8Array(round));
