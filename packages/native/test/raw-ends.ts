@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import type { SimulatedDevice } from '../../../test/support/simulated-device.js';
 import { until } from '../../../test/support/until.js';
-import { type ConnectionDescription, EventKind, type NativeFailure } from '../src/binding.js';
+import { EventKind, type NativeFailure } from '../src/binding.js';
 import { loadAddon } from '../src/load-addon.js';
 import { type RdmaTransportOptions, resolveRdmaOptions } from '../src/options.js';
 import { type Endpoint, RdmaEngine } from '../src/rdma-engine.js';
@@ -19,7 +19,6 @@ export class RawEnd implements Endpoint {
   readonly slab: Slab;
   readonly handle: number;
   readonly events: RawEvent[] = [];
-  description: ConnectionDescription | undefined;
   failure: NativeFailure | undefined;
 
   constructor(engine: RdmaEngine, slab: Slab, handle: number) {
@@ -35,16 +34,14 @@ export class RawEnd implements Endpoint {
 
   eventArrived(kind: number, a: number, b: number): void {
     this.events.push([kind, a, b]);
-    if (kind === EventKind.connected || kind === EventKind.accepted) {
-      this.description = this.engine.native.takeDescription(this.handle);
-    }
     if (kind === EventKind.closed) this.failure = this.engine.native.takeFailure(this.handle);
   }
 
   /** The events of one kind so far, once there are `count`. */
   async saw(kind: number, count = 1): Promise<readonly RawEvent[]> {
-    await until(() => this.events.filter(([each]) => each === kind).length >= count);
-    return this.events.filter(([each]) => each === kind);
+    const seen = (): RawEvent[] => this.events.filter(([each]) => each === kind);
+    await until(() => seen().length >= count);
+    return seen();
   }
 }
 
@@ -53,41 +50,48 @@ export interface RawPair {
   readonly server: RawEnd;
 }
 
-/** Two ends of one connection on the simulated device, each on an engine of its own. */
-export async function rawPair(device: SimulatedDevice, options: RdmaTransportOptions = {}): Promise<RawPair> {
+function engineForTest(device: SimulatedDevice, options: RdmaTransportOptions): RdmaEngine {
   const { addon } = loadAddon();
   if (addon === undefined) throw new Error('the addon is not built');
   const resolved = resolveRdmaOptions({ ...options, libraries: device.libraries });
-  const engineForTest = (): RdmaEngine => {
-    const engine = new RdmaEngine(addon, resolved, () => {});
-    onTestFinished(() => engine.close());
-    return engine;
-  };
-  const newSlab = (): Slab => new Slab(addon, resolved, 64 * 1024 * 1024);
+  const engine = new RdmaEngine(addon, resolved, () => {});
+  onTestFinished(() => engine.close());
+  return engine;
+}
 
-  const listening = engineForTest();
-  const listener = listening.native.listen({ host: '127.0.0.1', port: 0, backlog: 1 });
-  const incoming = new Promise<number>((resolve) => {
-    listening.register({
+const newSlab = ({ addon, options }: RdmaEngine): Slab => new Slab(addon, options, 64 * 1024 * 1024);
+
+/** An end that has connected to a port of 127.0.0.1. */
+export async function rawClient(
+  device: SimulatedDevice,
+  port: number,
+  options: RdmaTransportOptions = {},
+): Promise<RawEnd> {
+  const engine = engineForTest(device, options);
+  const slab = newSlab(engine);
+  const target = { host: '127.0.0.1', port, timeoutMs: 3000 };
+  const end = new RawEnd(engine, slab, engine.native.connect({ ...target, ...slab.memory }));
+  await end.saw(EventKind.connected);
+  return end;
+}
+
+/** Two ends of one connection on the simulated device, each on an engine of its own. */
+export async function rawPair(device: SimulatedDevice, options: RdmaTransportOptions = {}): Promise<RawPair> {
+  const engine = engineForTest(device, options);
+  const listener = engine.native.listen({ host: '127.0.0.1', port: 0, backlog: 1 });
+  const accepted = new Promise<RawEnd>((resolve) => {
+    engine.register({
       handle: listener,
       messageArrived: () => {},
-      eventArrived: (_, request) => resolve(request),
+      eventArrived: (_, request) => {
+        const end = new RawEnd(engine, newSlab(engine), request);
+        engine.native.accept(request, end.slab.memory);
+        resolve(end);
+      },
     });
   });
-  const accepted = incoming.then((request) => {
-    const end = new RawEnd(listening, newSlab(), request);
-    listening.native.accept(request, end.slab.memory);
-    return end;
-  });
-  const connecting = engineForTest();
-  const slab = newSlab();
-  const { port } = listening.native.listenerAddress(listener);
-  const client = new RawEnd(
-    connecting,
-    slab,
-    connecting.native.connect({ host: '127.0.0.1', port, timeoutMs: 3000, ...slab.memory }),
-  );
+  const client = await rawClient(device, engine.native.listenerAddress(listener).port, options);
   const server = await accepted;
-  await Promise.all([client.saw(EventKind.connected), server.saw(EventKind.accepted)]);
+  await server.saw(EventKind.accepted);
   return { client, server };
 }
