@@ -83,6 +83,9 @@ function guestObstacle() {
 /** @param {string} name of a script, without its extension */
 const script = (name) => join(root, 'scripts', `${name}.mjs`);
 
+/** The other tests in these files are few and quick. */
+const fuzzTests = ['test/rpc/fuzz', 'test/queue/hostile-peers', 'test/pubsub/hostile-peers'];
+
 /** @type {Part[]} */
 export const parts = [
   {
@@ -176,5 +179,20 @@ export const parts = [
     },
   })),
   ...guestParts,
+  {
+    name: 'fuzz',
+    title: 'a minute of anything at all that a peer could say',
+    patient: true,
+    run: (context) =>
+      runVitest(
+        context,
+        {
+          name: 'fuzz',
+          args: ['--project', 'unit', '--maxWorkers', '2', ...fuzzTests],
+          env: { VERBMQ_FUZZ_SECONDS: '60' },
+        },
+        5 * minute,
+      ),
+  },
   ...sanitizerParts,
 ];

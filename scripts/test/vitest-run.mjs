@@ -16,11 +16,13 @@ import { sanitizerEnvironment, sanitizerOutcomes } from './sanitizer.mjs';
  * @property {string} name
  * @property {string[]} args of `vitest run`
  * @property {string} [node] the Node to run; default: this one
+ * @property {Record<string, string>} [env] for the tests
  * @property {boolean} [sanitizers] use the addon that was built with sanitizers, and fail on what they report
  */
 
 /** @param {VitestRun} run @param {string} directory for reports @param {string} recording @returns {Record<string, string>} */
-const environmentOf = ({ sanitizers }, directory, recording) => ({
+const environmentOf = ({ env, sanitizers }, directory, recording) => ({
+  ...env,
   VERBMQ_TEST_RECORD: recording,
   ...(sanitizers ? sanitizerEnvironment(directory) : {}),
 });

@@ -28,6 +28,8 @@ export const named = (id: number, method: string, flags = 0, ...rest: number[]):
   ...text(method),
   ...rest,
 ];
+/** A text of up to 31 bytes as msgpack has it. */
+export const packedText = (value: string): number[] => [0xa0 + value.length, ...Buffer.from(value)];
 /** 1 MiB and 2 GiB as they stand in a frame. */
 export const MIB = [0x80, 0x80, 0x40];
 export const GIB2 = [0x80, 0x80, 0x80, 0x80, 0x08];

@@ -49,6 +49,20 @@ export async function connectPair(setUp: SetUp, options: PairOptions = {}): Prom
   return { client, server, listener, clientTransport, serverTransport };
 }
 
+/**
+ * Connects again and again to one listener, for a test that makes very many connections and ends them itself: nothing is
+ * remembered of any.
+ */
+export function repeatedPair(setUp: SetUp): () => Promise<Pick<Pair, 'client' | 'server'>> {
+  let opened: Promise<{ listener: Listener; transport: Transport }> | undefined;
+  return async () => {
+    opened ??= listenForTest(setUp).then((listener) => ({ listener, transport: transportForTest(setUp) }));
+    const { listener, transport } = await opened;
+    const accepted = nextConnection(listener);
+    return { client: await transport.connect(listener.url), server: await accepted };
+  };
+}
+
 /** The next connection that a listener accepts. */
 export function nextConnection(listener: Listener): Promise<Connection> {
   return new Promise((resolve) => {
