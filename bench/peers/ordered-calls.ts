@@ -1,6 +1,7 @@
 /** The least that makes calls of messages: answers come in the order of the calls. */
 export class OrderedCalls {
-  #waiting: { readonly resolve: (answer: Uint8Array) => void; readonly reject: (error: Error) => void }[] = [];
+  #waiting: { readonly resolve: (answer: Uint8Array) => void; readonly reject: (error: Error) => void }[] =
+    [];
 
   /** The next call's answer. */
   answer(): Promise<Uint8Array> {
