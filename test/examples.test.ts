@@ -32,6 +32,23 @@ describe('the order example', () => {
   it.each(URLS)('takes, packs and tells of orders over %s', (_, url) => orderExample(url));
 });
 
+describe('the example of tracing', () => {
+  it('gives OpenTelemetry one trace from the first caller to the last handler, and its errors', async () => {
+    const chain = startExample('tracing/chain', 'tcp://127.0.0.1:0');
+    expect(await chain.rest()).toEqual([
+      'client place',
+      '  server place',
+      '    client reserve',
+      '      server reserve',
+      'client place failed: no coffee left',
+      '  server place failed: no coffee left',
+      '    client reserve failed: no coffee left',
+      '      server reserve failed: no coffee left',
+    ]);
+    expect(await chain.exit).toEqual([0, null]);
+  });
+});
+
 describe('README.md', () => {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
   const shown = [...readme.matchAll(/<!-- example: (\S+) -->\n```ts\n([\s\S]*?)```/g)];

@@ -91,9 +91,9 @@ export function tracing(setUp: SetUp): void {
       asyncEnd() {},
       error() {},
     });
-    rpcChannels.server.start.bindStore(storage as never, (message) => message.metadata.traceparent as never);
+    rpcChannels.server.start.bindStore(storage, (message) => message.metadata.traceparent);
     onTestFinished(() => {
-      rpcChannels.server.start.unbindStore(storage as never);
+      rpcChannels.server.start.unbindStore(storage);
     });
     expect(await storage.run('the caller', () => api.where())).toBe('of the caller');
   });

@@ -17,6 +17,6 @@ export interface RpcTrace {
  * Costs nothing while nobody has subscribed.
  */
 export const rpcChannels = {
-  client: tracingChannel<RpcTrace>('verbmq:rpc:client'),
-  server: tracingChannel<RpcTrace>('verbmq:rpc:server'),
+  client: tracingChannel<unknown, RpcTrace>('verbmq:rpc:client'),
+  server: tracingChannel<unknown, RpcTrace>('verbmq:rpc:server'),
 } as const;
