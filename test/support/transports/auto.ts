@@ -3,7 +3,10 @@ import { AutoTransport } from '@verbmq/core/auto';
 import { MemoryNetwork, MemoryTransport } from '@verbmq/core/memory-transport';
 import { type AnyConnectOptions, type AnyListenOptions, VerbmqTransport } from 'verbmq';
 import type { SetUp } from '../set-up.js';
+import type { SimulatedDevice } from '../simulated-device.js';
 import { memorySetUp } from './memory.js';
+import { simulatedRdmaSetUp } from './rdma-simulated.js';
+import { tcpSetUp } from './tcp.js';
 
 /** What auto adds to the set-up of its base transport. */
 const AUTO = {
@@ -74,5 +77,23 @@ export function autoOverTcpSetUp(below: SetUp): SetUp {
     boundaries: below.boundaries.flatMap((length) => [length - HEADER_BYTES, length]),
     peer: { ...below.peer, module: 'verbmq', name: 'VerbmqTransport', options },
     createTransport: (own) => new BoundTransport({ ...options, ...own }),
+  };
+}
+
+/** Auto upon TCP, with RDMA on the simulated device of this process as its fast path. */
+export function autoOverSimulatedRdmaSetUp(device: SimulatedDevice): SetUp {
+  const rdma = { libraries: device.libraries };
+  const below = simulatedRdmaSetUp(device);
+  return {
+    ...tcpSetUp(),
+    ...AUTO,
+    crossesProcesses: false,
+    peer: {
+      ...below.peer,
+      module: 'verbmq',
+      name: 'VerbmqTransport',
+      options: { resumeWindowMs: RESUME_WINDOW_MS, rdma: below.peer.options },
+    },
+    createTransport: (own) => new VerbmqTransport({ resumeWindowMs: RESUME_WINDOW_MS, ...own, rdma }),
   };
 }

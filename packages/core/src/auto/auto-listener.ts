@@ -1,5 +1,4 @@
 import type { Connection } from '../contract/connection.js';
-import { VerbmqError } from '../contract/errors.js';
 import { Listener, type ListenerInit } from '../contract/listener.js';
 import type { ResolvedConnectionOptions } from '../contract/options.js';
 import { sameSecret } from './authentication.js';
@@ -153,9 +152,4 @@ export class AutoListener extends Listener implements ServerHome {
     this.#names.delete(role);
     if (name !== undefined) this.#sessions.delete(name);
   }
-}
-
-/** What a listener that has no fast path says of it. */
-export function fastReasonOf(error: unknown): string {
-  return error instanceof VerbmqError ? (error.reason ?? 'listen-failed') : 'listen-failed';
 }

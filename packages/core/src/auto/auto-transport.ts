@@ -11,9 +11,9 @@ import {
   Transport,
 } from '../contract/transport.js';
 import { AutoConnection, MIN_FRAME_PAYLOAD_BYTES } from './auto-connection.js';
-import { AutoListener, fastReasonOf } from './auto-listener.js';
+import { AutoListener } from './auto-listener.js';
 import { ClientRole } from './client-role.js';
-import { FastServer } from './fast-server.js';
+import { FastServer, fastReasonOf } from './fast-server.js';
 import { HEADER_BYTES, MAX_CONTROL_BYTES } from './frames.js';
 import { shakeHands } from './handshake.js';
 import { type Hello, randomName, type Welcome } from './hello.js';
@@ -221,15 +221,17 @@ export class AutoTransport<
     }
     const addresses = options.fastAddresses ?? ('host' in base ? [{ host: base.host, port: 0 }] : []);
     if (addresses.length === 0) return 'not-configured';
+    const server = new FastServer({
+      fast: this.#fast,
+      addresses,
+      options: this.#optionsOfFast(options, connectionOptions),
+      timeoutMs: connectionOptions.handshakeTimeoutMs,
+      maxProofs: options.maxHandshakes,
+      refused: (error) => connectionOptions.logger.warn({ err: error }, 'a fast path was refused'),
+    });
     try {
-      return await FastServer.listen(
-        this.#fast,
-        addresses,
-        this.#optionsOfFast(options, connectionOptions),
-        connectionOptions.handshakeTimeoutMs,
-        options.maxHandshakes,
-        (error) => connectionOptions.logger.warn({ err: error }, 'a fast path was refused'),
-      );
+      await server.listen();
+      return server;
     } catch (error) {
       if (required || named) throw error;
       return fastReasonOf(error);

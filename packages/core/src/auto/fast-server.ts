@@ -1,5 +1,4 @@
-import type { HostAddress } from '../contract/address.js';
-import { isPathAddress, type ResolvedAddress } from '../contract/address.js';
+import { type HostAddress, isPathAddress } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { Listener } from '../contract/listener.js';
@@ -21,49 +20,40 @@ interface Claim {
   readonly timer: NodeJS.Timeout;
 }
 
+export interface FastServerInit {
+  readonly fast: Transport;
+  readonly addresses: readonly HostAddress[];
+  readonly options: ListenOptions;
+  /** How long a token is good, and how long a proof may take. */
+  readonly timeoutMs: number;
+  readonly maxProofs: number;
+  readonly refused: (error: VerbmqError) => void;
+}
+
 /** The server's end of fast paths: it listens, gives out tokens, and proves what comes with one. */
 export class FastServer {
-  readonly #listeners: readonly Listener[];
-  readonly #timeoutMs: number;
-  readonly #maxProofs: number;
+  readonly #init: FastServerInit;
+  #listeners: readonly Listener[] = [];
+  #listening: Promise<void> | undefined;
+  #closed = false;
   readonly #claims = new Map<string, Claim>();
   readonly #byClaimant = new Map<Claimant, Claim>();
   readonly #proofs = new Set<ServerProof>();
-  readonly #refused: (error: VerbmqError) => void;
 
-  /**
-   * Listens on every address.
-   * @throws what the transport's `listen` does; then it listens on none.
-   */
-  static async listen(
-    fast: Transport,
-    addresses: readonly ResolvedAddress[],
-    options: ListenOptions,
-    timeoutMs: number,
-    maxProofs: number,
-    refused: (error: VerbmqError) => void,
-  ): Promise<FastServer> {
-    const listeners: Listener[] = [];
-    try {
-      for (const address of addresses) listeners.push(await fast.listen(address, options));
-    } catch (error) {
-      await Promise.all(listeners.map((listener) => listener.close()));
-      throw error;
-    }
-    return new FastServer(listeners, timeoutMs, maxProofs, refused);
+  constructor(init: FastServerInit) {
+    this.#init = init;
   }
 
-  constructor(
-    listeners: readonly Listener[],
-    timeoutMs: number,
-    maxProofs: number,
-    refused: (error: VerbmqError) => void,
-  ) {
-    this.#listeners = listeners;
-    this.#timeoutMs = timeoutMs;
-    this.#maxProofs = maxProofs;
-    this.#refused = refused;
-    for (const listener of listeners) listener.onConnection((connection) => this.#incoming(connection));
+  /**
+   * Listens on every address, if it does not: a device that goes takes its listeners with it.
+   * @throws what the transport's `listen` does; then it listens on none.
+   */
+  listen(): Promise<void> {
+    if (this.#listeners.length > 0) return Promise.resolve();
+    this.#listening ??= this.#listenOnAll().finally(() => {
+      this.#listening = undefined;
+    });
+    return this.#listening;
   }
 
   /** Where the peer is to connect; without a host where that is the one that it has reached this side at. */
@@ -78,7 +68,7 @@ export class FastServer {
   grant(claimant: Claimant, number: PathNumber): string {
     this.forget(claimant);
     const token = randomName();
-    const timer = setTimeout(() => this.forget(claimant), this.#timeoutMs);
+    const timer = setTimeout(() => this.forget(claimant), this.#init.timeoutMs);
     timer.unref();
     const claim = { token, number, claimant, timer };
     this.#claims.set(token, claim);
@@ -96,18 +86,50 @@ export class FastServer {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     for (const proof of this.#proofs) proof.end('the listener is closing');
     for (const claimant of [...this.#byClaimant.keys()]) this.forget(claimant);
-    await Promise.all(this.#listeners.map((listener) => listener.close()));
+    await this.#stopListening(this.#listeners);
+  }
+
+  async #listenOnAll(): Promise<void> {
+    const { fast, addresses, options } = this.#init;
+    const listeners: Listener[] = [];
+    try {
+      for (const address of addresses) {
+        const listener = await fast.listen(address, options);
+        listeners.push(listener);
+        listener.onConnection((connection) => this.#incoming(connection));
+        void listener.closed.then(() => this.#ended(listener));
+      }
+      if (this.#closed) throw new VerbmqError('ERR_VERBMQ_CLOSED', 'the listener was closed');
+      this.#listeners = listeners;
+    } catch (error) {
+      await this.#stopListening(listeners);
+      throw error;
+    }
+  }
+
+  /** One that has ended by itself takes the others with it: all of them are listened on again when the next peer asks. */
+  #ended(listener: Listener): void {
+    if (!this.#listeners.includes(listener)) return;
+    const listeners = this.#listeners;
+    this.#listeners = [];
+    void this.#stopListening(listeners);
+  }
+
+  async #stopListening(listeners: readonly Listener[]): Promise<void> {
+    await Promise.all(listeners.map((listener) => listener.close()));
   }
 
   #incoming(connection: Connection): void {
-    if (this.#proofs.size >= this.#maxProofs) {
+    const { maxProofs, timeoutMs, refused } = this.#init;
+    if (this.#proofs.size >= maxProofs) {
       connection.abort('too many paths are being proved');
-      this.#refused(new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many fast paths are being proved'));
+      refused(new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many fast paths are being proved'));
       return;
     }
-    const proof = new ServerProof(connection, this.#timeoutMs, {
+    const proof = new ServerProof(connection, timeoutMs, {
       claim: (token) => {
         const claim = this.#claims.get(token);
         if (claim !== undefined) this.forget(claim.claimant);
@@ -115,7 +137,7 @@ export class FastServer {
       },
       ended: (error) => {
         this.#proofs.delete(proof);
-        if (error !== undefined) this.#refused(error);
+        if (error !== undefined) refused(error);
       },
     });
     this.#proofs.add(proof);
@@ -210,4 +232,9 @@ class ServerProof {
 
 function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::';
+}
+
+/** Why there is no fast path, where this came of `listen`. */
+export function fastReasonOf(error: unknown): string {
+  return error instanceof VerbmqError ? (error.reason ?? 'listen-failed') : 'listen-failed';
 }

@@ -1,6 +1,6 @@
 import { VerbmqError } from '../contract/errors.js';
 import type { AutoConnection, AutoRole } from './auto-connection.js';
-import type { FastServer } from './fast-server.js';
+import { type FastServer, fastReasonOf } from './fast-server.js';
 import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
 import { whole } from './hello.js';
 import { BASE, type PathNumber } from './session.js';
@@ -23,6 +23,7 @@ export class ServerRole implements AutoRole {
   #lost: VerbmqError | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #number: PathNumber = BASE;
+  #over = false;
 
   constructor(connection: AutoConnection, home: ServerHome) {
     this.connection = connection;
@@ -60,16 +61,28 @@ export class ServerRole implements AutoRole {
     const number = whole(parseJsonFrame(frame), 'number', this.#number + 1, 2 ** 32 - 1);
     this.#number = number;
     const { fast, fastReason } = this.#home;
+    if (fast === undefined) this.#decline(number, fastReason ?? 'not-configured');
+    else void this.#grant(fast, number);
+  }
+
+  async #grant(fast: FastServer, number: PathNumber): Promise<void> {
+    try {
+      await fast.listen();
+    } catch (error) {
+      this.connection.explain(fastReasonOf(error), String(error));
+      this.#decline(number, fastReasonOf(error));
+      return;
+    }
+    if (this.#over || number !== this.#number) return;
+    this.connection.explain('negotiating');
+    const token = fast.grant(this.connection, number);
     this.connection.sendControl(
-      fast === undefined
-        ? jsonFrame(FrameKind.FAST_DECLINE, { number, reason: fastReason })
-        : jsonFrame(FrameKind.FAST_GRANT, {
-            number,
-            token: fast.grant(this.connection, number),
-            addresses: fast.addresses,
-          }),
+      jsonFrame(FrameKind.FAST_GRANT, { number, token, addresses: fast.addresses }),
     );
-    if (fast !== undefined) this.connection.explain('negotiating');
+  }
+
+  #decline(number: PathNumber, reason: string): void {
+    this.connection.sendControl(jsonFrame(FrameKind.FAST_DECLINE, { number, reason }));
   }
 
   /** The other side asks again when it wants to. */
@@ -78,6 +91,7 @@ export class ServerRole implements AutoRole {
   moved(): void {}
 
   ended(): void {
+    this.#over = true;
     clearTimeout(this.#deadline);
     this.#home.fast?.forget(this.connection);
     this.#home.ended(this);

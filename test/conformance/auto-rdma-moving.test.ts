@@ -1,0 +1,87 @@
+import type { PathInfo } from 'verbmq';
+import { VerbmqTransport } from 'verbmq';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { asAuto, onFast, pathIs, QUICK } from '../support/auto-pair.js';
+import { NumberedStream } from '../support/numbered-stream.js';
+import { abortAfterTest, nextConnection } from '../support/pair.js';
+import {
+  CompletionStatus,
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+} from '../support/simulated-device.js';
+import { until } from '../support/until.js';
+
+await onSimulatedDevice('rxe', (device) => {
+  async function pair() {
+    const make = (): VerbmqTransport => {
+      const transport = new VerbmqTransport({
+        ...QUICK,
+        fastTimeoutMs: 500,
+        maxMessageBytes: 1 << 20,
+        rdma: { libraries: device.libraries },
+      });
+      onTestFinished(() => transport.close());
+      return transport;
+    };
+    const listener = await make().listen('verbmq://127.0.0.1:0');
+    const accepted = nextConnection(listener);
+    const client = asAuto(abortAfterTest(await make().connect(listener.url)));
+    const server = asAuto(abortAfterTest(await accepted));
+    const traffic = [new NumberedStream(client, server, 20_000), new NumberedStream(server, client, 20_000)];
+    const progress = (count: number): Promise<unknown> =>
+      Promise.all(traffic.map((stream) => stream.progress(count)));
+    return { client, server, traffic, progress };
+  }
+
+  describe.each(['rxe', 'siw', 'mlx'] satisfies Personality[])('auto on a device like %s', (personality) => {
+    test('moves to RDMA, leaves it when the device is removed, and returns when it is back', async () => {
+      resetForTest(device, personality);
+      const { client, traffic, progress } = await pair();
+      const kinds: string[] = [];
+      client.onPath(({ kind, flowing }: PathInfo) => flowing && kinds.at(-1) !== kind && kinds.push(kind));
+      for (let round = 0; round < 3; round++) {
+        await onFast(client);
+        await progress(50);
+        device.remove();
+        await pathIs(client, ({ fast, flowing }) => !fast && flowing);
+        await progress(50);
+        device.restore();
+      }
+      await onFast(client);
+      await Promise.all(traffic.map((stream) => stream.finish()));
+      expect(kinds.filter((kind) => kind === 'rdma').length).toBeGreaterThanOrEqual(3);
+      expect(client.path).toEqual({ kind: 'rdma', fast: true, flowing: true });
+    });
+
+    test('survives work that fails in the middle of traffic', async () => {
+      resetForTest(device, personality);
+      const { client, traffic, progress } = await pair();
+      for (let round = 0; round < 10; round++) {
+        await onFast(client);
+        await progress(Math.floor(Math.random() * 30));
+        device.failWork(CompletionStatus.retriesExceeded, Math.floor(Math.random() * 20));
+        await pathIs(client, ({ fast }) => !fast);
+      }
+      await onFast(client);
+      await Promise.all(traffic.map((stream) => stream.finish()));
+    });
+
+    test('gives back every verbs object of the paths that it has left', async () => {
+      resetForTest(device, personality);
+      const { client, server, traffic, progress } = await pair();
+      await onFast(client);
+      const before = device.live('qp');
+      for (let round = 0; round < 5; round++) {
+        await progress(10);
+        device.failWork(CompletionStatus.fatal);
+        await pathIs(client, ({ fast }) => !fast);
+        await onFast(client);
+      }
+      await Promise.all(traffic.map((stream) => stream.finish()));
+      await until(() => device.live('qp') <= before);
+      await Promise.all([client.close(), server.closed]);
+      await until(() => device.live('qp') === 0);
+    });
+  });
+});

@@ -1,0 +1,7 @@
+import { onSimulatedDevice } from '../support/simulated-device.js';
+import { autoOverSimulatedRdmaSetUp } from '../support/transports/auto.js';
+import { conformance } from './index.js';
+
+await onSimulatedDevice('rxe', (device) =>
+  conformance('auto upon TCP and simulated RDMA', autoOverSimulatedRdmaSetUp(device)),
+);
