@@ -1,7 +1,17 @@
 import { RdmaTransport } from '@verbmq/native';
 import { findRdmaHost } from './contestants/rdma-host.js';
+import { TOOL_CONTESTANT_NAMES } from './perftest/index.js';
 import { perftestProblem } from './perftest/send-latency.js';
 import type { ContestantName } from './scenarios.js';
+
+const RDMA_CONTESTANTS = [
+  'rdma-event',
+  'rdma-adaptive',
+  'rdma-busy',
+  'rpc-rdma',
+  'push-rdma',
+  'read-rdma',
+] as const;
 
 export interface Unavailable {
   readonly reason: string;
@@ -13,12 +23,11 @@ export async function unavailableContestants(): Promise<Map<ContestantName, Unav
   const missing = new Map<ContestantName, Unavailable>();
   const rdma = await rdmaProblem();
   if (rdma !== undefined) {
-    for (const name of ['rdma-event', 'rdma-adaptive', 'rdma-busy', 'rpc-rdma'] as const)
-      missing.set(name, rdma);
+    for (const name of RDMA_CONTESTANTS) missing.set(name, rdma);
   }
   const perftest = rdma ?? perftestProblem();
   if (perftest !== undefined) {
-    for (const name of ['c-event', 'c-poll'] as const) missing.set(name, perftest);
+    for (const name of TOOL_CONTESTANT_NAMES) missing.set(name, perftest);
   }
   return missing;
 }

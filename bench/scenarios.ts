@@ -15,8 +15,14 @@ export const CONTESTANTS = {
   'rpc-tcp': 'rpc of verbmq over TCP',
   'rpc-unix': 'rpc of verbmq over a Unix socket',
   'rpc-rdma': 'rpc of verbmq over RDMA, polling: adaptive',
+  'push-tcp': 'messages one way, verbmq over TCP',
+  'push-rdma': 'messages one way, verbmq over RDMA, polling: adaptive',
+  'read-tcp': 'one-sided reads, verbmq over TCP',
+  'read-rdma': 'one-sided reads, verbmq over RDMA, polling: adaptive',
   'c-event': "perftest's ib_send_lat -e: C, sleeping until a completion comes",
   'c-poll': "perftest's ib_send_lat: C, polling all the time",
+  'c-send-bw': "perftest's ib_send_bw: C, messages one way",
+  'c-read-bw': "perftest's ib_read_bw: C, messages one way, read by the side that gets them",
   ...PEERS,
 } as const;
 export type ContestantName = keyof typeof CONTESTANTS;
@@ -87,6 +93,27 @@ export const SCENARIOS = {
     inFlight: 64,
     contestants: ['net-gathered', 'net-gathered-1000', 'tcp', 'tcp-1000'],
     metrics: ['messagesPerSecond', 'cpuMicrosPerMessage', 'connectionKib'],
+  },
+  'push-64B': {
+    title: 'messages of 64 bytes one way, as fast as they are taken',
+    bytes: 64,
+    inFlight: 64,
+    contestants: ['push-tcp', 'push-rdma', 'c-send-bw'],
+    metrics: ['messagesPerSecond', 'cpuMicrosPerMessage'],
+  },
+  'push-1MiB': {
+    title: 'messages of 1 MiB one way, as fast as they are taken',
+    bytes: 1024 * 1024,
+    inFlight: 4,
+    contestants: ['push-tcp', 'push-rdma', 'c-read-bw'],
+    metrics: ['megabytesPerSecond', 'cpuMicrosPerMessage'],
+  },
+  'read-64KiB': {
+    title: "one-sided reads of 64 KiB, 4 in flight; the server is the memory's owner",
+    bytes: 64 * 1024,
+    inFlight: 4,
+    contestants: ['read-tcp', 'read-rdma'],
+    metrics: ['messagesPerSecond', 'clientCpuMicrosPerMessage', 'serverCpuMicrosPerMessage'],
   },
   'call-64B': {
     title: 'calls with 64 bytes each way, one at a time',

@@ -18,17 +18,35 @@ export interface CallClient {
   close(): Promise<void>;
 }
 
+/** One connection that carries messages to the server, which counts those that are right, and does not answer them. */
+export interface PushClient {
+  /** Sends message `number`, marked in each part (run/marking.ts). @returns what to wait for before the next one, if anything */
+  push(number: number, bytes: number): Promise<void> | undefined;
+  /** Resolves when everything has arrived, with the number of messages since the last time. Numbers then begin with 0 again. */
+  confirm(): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** One connection by which the server's memory is read: blocks that are marked in each part (run/marking.ts). */
+export interface ReadClient {
+  /** Reads some block and fills `target` with it. @returns the number that it must be marked with */
+  read(target: Uint8Array): Promise<number>;
+  close(): Promise<void>;
+}
+
+export type Client = EchoClient | CallClient | PushClient | ReadClient;
+
 /** What a client calls. An answer's bytes are valid during the call only. */
 export interface EchoHandlers {
   readonly onAnswer: (data: Uint8Array) => void;
   readonly onError: (error: Error) => void;
 }
 
-/** An implementation of echo that is measured. Server and client run in processes of their own. */
+/** An implementation of echo, or of another load, that is measured. Server and client run in processes of their own. */
 export interface EchoContestant {
   listen(): Promise<EchoServer>;
-  /** May be called several times. @param handlers is not used where the connection carries calls */
-  connect(address: string, handlers: EchoHandlers): Promise<EchoClient | CallClient>;
+  /** May be called several times. @param handlers is used by an {@link EchoClient} alone */
+  connect(address: string, handlers: EchoHandlers): Promise<Client>;
   /** Ends what `listen` started. */
   close(): Promise<void>;
   /** CPU time that other processes have used which `listen` started, in microseconds: a broker is part of what a call costs. */

@@ -8,6 +8,8 @@ import type { EchoContestant } from './contestant.js';
 import { nodeNet } from './node-net.js';
 import { rdmaHost } from './rdma-host.js';
 import { verbmqEcho } from './verbmq-echo.js';
+import { verbmqPush } from './verbmq-push.js';
+import { verbmqRead } from './verbmq-read.js';
 import { verbmqRpc } from './verbmq-rpc.js';
 
 /** Makes the contestants that are Node programs of this project, by name. */
@@ -24,6 +26,10 @@ const OWN_CONTESTANTS = {
   'rpc-tcp': () => verbmqRpc(tcp, tcpAddress),
   'rpc-unix': () => verbmqRpc(tcp, unixAddress),
   'rpc-rdma': () => verbmqRpc(rdma('adaptive'), rdmaAddress),
+  'push-tcp': () => verbmqPush(tcp, tcpAddress),
+  'push-rdma': () => verbmqPush(rdma('adaptive'), rdmaAddress),
+  'read-tcp': () => verbmqRead(tcp, tcpAddress),
+  'read-rdma': () => verbmqRead(rdma('adaptive'), rdmaAddress),
 } satisfies Record<string, () => EchoContestant>;
 
 export type NodeContestantName = keyof typeof OWN_CONTESTANTS | PeerName;

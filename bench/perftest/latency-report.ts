@@ -1,3 +1,5 @@
+import { ReportRow } from './report-row.js';
+
 /** What a latency test of perftest measured. Round trips, in nanoseconds. */
 export interface LatencyReport {
   readonly iterations: number;
@@ -13,21 +15,10 @@ export interface LatencyReport {
  * @throws Error when there is no report in the text.
  */
 export function parseLatencyReport(output: string): LatencyReport {
-  const lines = output.split('\n');
-  const header = lines.findIndex((line) => line.trimStart().startsWith('#bytes'));
-  if (header < 0) throw new Error(`ib_send_lat printed no report:\n${output.trim()}`);
-  const columns = (lines[header] ?? '').trim().split(/\s+(?![a-z]*percentile)/);
-  const values = (lines[header + 1] ?? '').trim().split(/\s+/).map(Number);
-  const column = (name: string): number => {
-    const value = values[columns.indexOf(name)];
-    if (value === undefined || !Number.isFinite(value)) {
-      throw new Error(`ib_send_lat's report has no ${name}:\n${output.trim()}`);
-    }
-    return value;
-  };
-  const roundTrip = (name: string): number => Math.round(column(name) * 2 * 1000);
+  const row = new ReportRow('ib_send_lat', output);
+  const roundTrip = (name: string): number => Math.round(row.column(name) * 2 * 1000);
   return {
-    iterations: column('#iterations'),
+    iterations: row.column('#iterations'),
     p50: roundTrip('t_typical[usec]'),
     p99: roundTrip('99% percentile[usec]'),
     p999: roundTrip('99.9% percentile[usec]'),

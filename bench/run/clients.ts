@@ -1,10 +1,10 @@
-import type { CallClient, EchoClient, EchoContestant } from '../contestants/contestant.js';
+import type { Client, EchoContestant } from '../contestants/contestant.js';
 import { Load } from './load.js';
 import { cpuSince, type LoadResult, type LoadSpec } from './load-result.js';
 
 /** Connections of one contestant in this process, each with a load of its own. */
 export class Clients {
-  readonly #connected: { readonly client: EchoClient | CallClient; readonly load: Load }[] = [];
+  readonly #connected: { readonly client: Client; readonly load: Load }[] = [];
 
   async connect(contestant: EchoContestant, address: string, connections: number): Promise<void> {
     for (let i = 0; i < connections; i++) {

@@ -1,12 +1,15 @@
-import type { CallClient, EchoClient, EchoHandlers } from '../contestants/contestant.js';
+import type { Client, EchoClient, EchoHandlers } from '../contestants/contestant.js';
 import { runCalls } from './call-load.js';
 import { cpuSince, type LoadResult, type LoadSpec } from './load-result.js';
 import { checkAnswer, createMessage, mark } from './marking.js';
+import { runPush } from './push-load.js';
+import { runReads } from './read-load.js';
 import { RoundTrips } from './round-trips.js';
 
 /**
  * Sends messages over one connection, as many as `inFlight` at a time, and checks every answer: it must have the length and
- * the marker of the message that it answers. Calls have their answers; of messages, the answers come in order.
+ * the marker of the message that it answers. Calls have their answers; of messages, the answers come in order. Loads that
+ * are no echo are in files of their own.
  */
 export class Load {
   readonly handlers: EchoHandlers = {
@@ -18,8 +21,10 @@ export class Load {
   #reject: ((error: Error) => void) | undefined;
   #error: Error | undefined;
 
-  run(client: EchoClient | CallClient, spec: LoadSpec): Promise<LoadResult> {
+  run(client: Client, spec: LoadSpec): Promise<LoadResult> {
     if ('call' in client) return runCalls(client, spec);
+    if ('push' in client) return runPush(client, spec);
+    if ('read' in client) return runReads(client, spec);
     return new Promise((resolve, reject) => {
       if (this.#error !== undefined) throw this.#error;
       this.#reject = reject;

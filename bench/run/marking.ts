@@ -7,6 +7,8 @@
 const FIRST_DIGIT = 48;
 const DIGITS = 7;
 const FILLING = 120;
+/** A long message that travels in pieces is marked once in so many bytes: a piece in another's place is seen. */
+const PART_BYTES = 16 * 1024;
 
 /** A message that has no number yet. @param bytes at least 8 */
 export function createMessage(bytes: number): Uint8Array {
@@ -25,6 +27,23 @@ export function checkAnswer(data: Uint8Array, bytes: number, number: number): vo
   let marked = data[bytes - 1] === digit(~number, 0);
   for (let i = 0; i < DIGITS; i++) marked &&= data[i] === digit(number, i);
   if (!marked) throw new Error(`answer ${number} does not have the content of message ${number}`);
+}
+
+/** Marks each part of a message that may be long. */
+export function markParts(message: Uint8Array, number: number): void {
+  for (const part of partsOf(message)) mark(part, number);
+}
+
+/** @throws Error when not every part of `data` is marked with `number`. */
+export function checkParts(data: Uint8Array, number: number): void {
+  for (const part of partsOf(data)) checkAnswer(part, part.length, number);
+}
+
+function partsOf(data: Uint8Array): Uint8Array[] {
+  if (data.length <= PART_BYTES) return [data];
+  const parts: Uint8Array[] = [];
+  for (let at = 0; at < data.length; at += PART_BYTES) parts.push(data.subarray(at, at + PART_BYTES));
+  return parts;
 }
 
 /** The lowest digit first. The last one holds the two bits that are left. */

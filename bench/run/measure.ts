@@ -1,6 +1,6 @@
 import { isNodeContestant, type NodeContestantName } from '../contestants/index.js';
 import { rdmaHost } from '../contestants/rdma-host.js';
-import { sendLatency } from '../perftest/send-latency.js';
+import { measureTool } from '../perftest/index.js';
 import type { ContestantName, Measures, Scenario } from '../scenarios.js';
 import { EchoPair, type PairResult } from './echo-pair.js';
 import { type Disturbance, disturbanceBetween, readMachineTimes } from './machine-load.js';
@@ -33,10 +33,10 @@ export async function measure(
 ): Promise<Measured> {
   if (isNodeContestant(contestant)) return await measureNode(scenario, contestant, options);
   const before = readMachineTimes();
-  const mode = contestant === 'c-event' ? 'event' : 'poll';
-  const report = await sendLatency(mode, scenario.bytes, options.seconds, rdmaHost(), options.placement);
+  const { seconds, placement } = options;
+  const measures = await measureTool(contestant, scenario, { seconds, host: rdmaHost(), placement });
   return {
-    measures: { p50Micros: report.p50 / 1000, p99Micros: report.p99 / 1000, p999Micros: report.p999 / 1000 },
+    measures,
     disturbance: disturbanceBetween(before, readMachineTimes(), undefined),
   };
 }

@@ -48,6 +48,16 @@ it('many connections carry the load together, and their memory is told', async (
   await pair.stop();
 });
 
+it.each(['push-tcp', 'read-tcp'] as const)(
+  '%s carries a load that is no echo, again and again',
+  async (name) => {
+    const pair = await EchoPair.start(name);
+    onTestFinished(() => pair.stop());
+    const load = { bytes: 65_536, inFlight: 4, durationMs: 10 };
+    for (let i = 0; i < 2; i++) expect((await pair.load(load)).messages).toBeGreaterThan(0);
+  },
+);
+
 it('a load that cannot be produced fails, and its processes end', async () => {
   const pair = await EchoPair.start('tcp');
   // The transport refuses the message, for it is longer than its limit.

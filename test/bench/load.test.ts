@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { CallClient, EchoClient } from '../../bench/contestants/contestant.js';
+import type { CallClient, EchoClient, PushClient, ReadClient } from '../../bench/contestants/contestant.js';
 import { Load } from '../../bench/run/load.js';
-import { checkAnswer, createMessage, mark } from '../../bench/run/marking.js';
+import { checkAnswer, checkParts, createMessage, mark, markParts } from '../../bench/run/marking.js';
 
 /** A client whose server is a function, which answers in a later turn of the event loop. */
 function clientOf(load: Load, server: (message: Uint8Array, number: number) => Uint8Array): EchoClient {
@@ -117,6 +117,100 @@ describe('a load of calls', () => {
       throw new Error('the peer is gone');
     });
     await expect(new Load().run(client, { ...brief, inFlight: 8 })).rejects.toThrow('the peer is gone');
+  });
+});
+
+describe('a load of messages one way', () => {
+  /** A client whose server takes four messages at a time, and then needs a turn of the event loop. */
+  function pusher(confirm: (pushed: number) => number): PushClient & { readonly sizes: Set<number> } {
+    let pushed = 0;
+    const sizes = new Set<number>();
+    return {
+      sizes,
+      push(number, bytes) {
+        expect(number).toBe(pushed++);
+        sizes.add(bytes);
+        return pushed % 4 === 0 ? new Promise((resolve) => setImmediate(resolve)) : undefined;
+      },
+      async confirm() {
+        return confirm(pushed);
+      },
+      async close() {},
+    };
+  }
+
+  it('counts what the server has counted', async () => {
+    let counted = 0;
+    const client = pusher((pushed) => {
+      counted = pushed;
+      return pushed;
+    });
+    const { messages, elapsedMs } = await new Load().run(client, { ...brief, inFlight: 8 });
+    expect(messages).toBe(counted);
+    expect(messages).toBeGreaterThan(4);
+    expect(elapsedMs).toBeGreaterThanOrEqual(19);
+    expect([...client.sizes]).toEqual([64]);
+  });
+
+  it('fails when the server counted others', async () => {
+    const client = pusher((pushed) => pushed - 1);
+    await expect(new Load().run(client, { ...brief, inFlight: 8 })).rejects.toThrow(
+      /of (\d+) messages the server counted/,
+    );
+  });
+});
+
+describe('a load of reads', () => {
+  /** A client that reads block after block of a memory, in a later turn of the event loop. */
+  function reader(markOf: (block: number) => number): ReadClient & { underWay: number; most: number } {
+    let next = 0;
+    return {
+      underWay: 0,
+      most: 0,
+      async read(target) {
+        const block = next++;
+        this.most = Math.max(this.most, ++this.underWay);
+        await new Promise((resolve) => setImmediate(resolve));
+        this.underWay--;
+        markParts(target, markOf(block));
+        return block;
+      },
+      async close() {},
+    };
+  }
+
+  it('reads so many at a time, and counts them', async () => {
+    const client = reader((block) => block);
+    const { messages } = await new Load().run(client, { ...brief, bytes: 65_536, inFlight: 4 });
+    expect(messages).toBeGreaterThan(4);
+    expect(client.most).toBe(4);
+    expect(client.underWay).toBe(0);
+  });
+
+  it('fails when another block was read', async () => {
+    const client = reader((block) => (block === 20 ? 19 : block));
+    await expect(
+      new Load().run(client, { ...brief, bytes: 65_536, inFlight: 4, durationMs: 10_000 }),
+    ).rejects.toThrow('answer 20 does not have the content of message 20');
+  });
+});
+
+describe('markParts and checkParts', () => {
+  it('see a piece of another message in a long one', () => {
+    const message = new Uint8Array(1024 * 1024);
+    markParts(message, 7);
+    expect(() => checkParts(message, 7)).not.toThrow();
+    const other = new Uint8Array(1024 * 1024);
+    markParts(other, 8);
+    message.set(other.subarray(512 * 1024, 768 * 1024), 512 * 1024);
+    expect(() => checkParts(message, 7)).toThrow(/content/);
+  });
+
+  it('take a short message as one part', () => {
+    const message = new Uint8Array(64);
+    markParts(message, 7);
+    expect(() => checkAnswer(message, 64, 7)).not.toThrow();
+    expect(() => checkParts(message, 7)).not.toThrow();
   });
 });
 

@@ -161,6 +161,9 @@ describe('RATIOS', () => {
       'rdma_adaptive_vs_c_poll at-most 3',
       'rdma_event_vs_c_event at-most 1.4',
       'net_vs_rdma_adaptive at-least 4',
+      'large_vs_read_bw at-least 0.9',
+      'rate_vs_send_bw at-least 0.7',
+      'onesided_cpu_vs_tcp at-most 0.1',
       'rpc_over_rdma_vs_raw at-most 1.4',
     ]);
   });

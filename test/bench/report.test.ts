@@ -63,7 +63,15 @@ describe('parseBenchOptions', () => {
 
   it('means all of a kind that is not named', () => {
     const options = parseBenchOptions(['--only=unix']);
-    expect(options.scenarios).toEqual(['rtt-64B', 'rate-64B', 'large-1MiB', 'scale-64B']);
+    expect(options.scenarios).toEqual([
+      'rtt-64B',
+      'rate-64B',
+      'large-1MiB',
+      'scale-64B',
+      'push-64B',
+      'push-1MiB',
+      'read-64KiB',
+    ]);
     expect(options.placements).toBeUndefined();
   });
 
