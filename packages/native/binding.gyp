@@ -30,6 +30,7 @@
         "cpp/engine/socket_address.cc",
         "cpp/engine/wire.cc",
         "cpp/napi/addon.cc",
+        "cpp/napi/engine_memory.cc",
         "cpp/napi/engine_object.cc",
         "cpp/napi/loop_driver.cc",
         "cpp/napi/probe_function.cc",

@@ -3,6 +3,8 @@
  *
  * All of it runs on the thread of the event loop that loaded the addon, and never blocks. Functions that fail throw
  * an `Error` with {@link NativeFailure}'s `reason`; `native-error.ts` makes a VerbmqError of it.
+ *
+ * Longer than 300 lines, so that who reads it has all of the boundary.
  */
 
 /** Why something in the addon failed, in a stable word. A `call` and `errno` are there when a library call failed. */
@@ -52,6 +54,10 @@ export const EventKind = {
   advertised: 12,
   /** a: that slot, b: bytes. The message is where it was fetched to; releasing the slot opens the window again. */
   fetched: 13,
+  /** The peer has said something about exposed memory: `takeNote`, then `sendAnswer`. */
+  note: 14,
+  /** The peer has answered a note: `takeAnswer`. */
+  answer: 15,
 } as const;
 
 /** What JavaScript submits; `cpp/engine/events.h` holds the same numbers. */
@@ -196,6 +202,7 @@ export interface DeviceNotice {
 export interface ConnectionDescription {
   readonly device: string;
   readonly iwarp: boolean;
+  /** The devices of both sides have atomic operations. */
   readonly atomics: boolean;
   /** Registered pages are missing in children after a fork: only whole pages that hold nothing else may be registered. */
   readonly forkHidesPages: boolean;
@@ -204,6 +211,11 @@ export interface ConnectionDescription {
   readonly peerMaxMessageBytes: number;
   /** 0 when large messages cannot be sent: a device of one side does not read. */
   readonly peerWindowBytes: number;
+  /** Reads and atomics that may be in flight from this side; 0 when a device has none. */
+  readonly readDepth: number;
+  /** With what each side signs its memory descriptors on this connection. */
+  readonly secret: Uint8Array;
+  readonly peerSecret: Uint8Array;
   readonly local: { readonly host: string; readonly port: number };
   readonly remote: { readonly host: string; readonly port: number };
 }
@@ -223,8 +235,20 @@ export interface NativeEngine {
   sendClose(connection: Handle): void;
   /** Both sides have closed: ends the connection when the peer has our close. Answers with `closed`. */
   finish(connection: Handle): void;
-  /** Tells the peer the reason (at most 1,024 bytes of it), and ends the connection when that is delivered. */
-  abort(connection: Handle, reason: string): void;
+  /**
+   * Tells the peer the reason (at most 1,024 bytes of it), and ends the connection when that is delivered. `refusal`: the
+   * reason is an access to exposed memory that was not allowed.
+   */
+  abort(connection: Handle, reason: string, refusal?: boolean): void;
+  /**
+   * Says up to `layout.noteBytes` bytes to the peer, which answers before the next note. `false`: it has still to answer the
+   * last one, or the connection has ended. The bytes are copied.
+   */
+  sendNote(connection: Handle, bytes: Uint8Array): boolean;
+  /** `false`: there is no note to answer. */
+  sendAnswer(connection: Handle, bytes: Uint8Array): boolean;
+  takeNote(connection: Handle): Uint8Array;
+  takeAnswer(connection: Handle): Uint8Array;
   /** Ends the connection, or the attempt, now. Answers with `closed`. */
   destroy(connection: Handle): void;
   /** Of a connection that was reported as `connected` or `accepted`, also when it has ended since. Answered once. */
@@ -300,5 +324,6 @@ export interface Addon {
     readonly controlReceiveSlots: number;
     readonly controlAreaBytes: number;
     readonly gateWords: number;
+    readonly noteBytes: number;
   };
 }

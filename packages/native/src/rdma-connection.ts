@@ -1,8 +1,15 @@
-import { Connection, type ConnectionStats, type OutgoingLease, type VerbmqError } from '@verbmq/core';
-import { Heartbeat, type ResolvedConnectionOptions } from '@verbmq/core/transport-kit';
+import { Connection, type ConnectionStats, type OutgoingLease, VerbmqError } from '@verbmq/core';
+import {
+  type DescriptorFields,
+  type ExposedByTransport,
+  Heartbeat,
+  type ResolvedConnectionOptions,
+  type ResolvedMemoryAccess,
+} from '@verbmq/core/transport-kit';
 import { type ConnectionDescription, EventKind, type Handle } from './binding.js';
 import { LargeReceiver } from './large-receiver.js';
 import { toVerbmqError } from './native-error.js';
+import { OneSidedMemory } from './one-sided-memory.js';
 import type { Endpoint, RdmaEngine } from './rdma-engine.js';
 import { RdmaOutbound } from './rdma-outbound.js';
 import { Slab } from './slab.js';
@@ -20,7 +27,7 @@ export interface RdmaConnectionInit {
 const ABORT_TIMEOUT_MS = 250;
 
 export interface RdmaConnectionStats extends ConnectionStats {
-  /** Memory that is registered for this connection: its slab, and buffers of large messages, used or idle. */
+  /** Memory that is registered for this connection: its slab, buffers, used or idle, and what it exposes. */
   readonly registeredBytes: number;
 }
 
@@ -39,6 +46,7 @@ export class RdmaConnection extends Connection implements Endpoint {
   readonly #heartbeat: Heartbeat;
   readonly #outbound: RdmaOutbound;
   readonly #receiver: LargeReceiver;
+  readonly #oneSided: OneSidedMemory;
   /** Both sides have closed; the end waits for the peer to have read what it was told of. */
   #tearingDown = false;
   /** The engine holds nothing of this connection any more. */
@@ -50,6 +58,9 @@ export class RdmaConnection extends Connection implements Endpoint {
     const { highWaterMarkBytes } = options;
     const outbound = new RdmaOutbound({ engine, handle, slab, description, highWaterMarkBytes });
     const large = description.peerWindowBytes > 0;
+    const oneSided = new OneSidedMemory(engine, handle, description, (error) =>
+      this._fail(error, error.message),
+    );
     super({
       kind: 'rdma',
       direction: init.direction,
@@ -60,8 +71,8 @@ export class RdmaConnection extends Connection implements Endpoint {
         large ? Number.POSITIVE_INFINITY : outbound.largestPayload,
       ),
       capabilities: {
-        oneSided: 'none',
-        atomics: 'none',
+        oneSided: oneSided.support,
+        atomics: oneSided.atomics,
         largeMessages: large ? 'native' : 'none',
         zeroCopySend: 'native',
       },
@@ -73,6 +84,7 @@ export class RdmaConnection extends Connection implements Endpoint {
     this.#engine = engine;
     this.#slab = slab;
     this.#outbound = outbound;
+    this.#oneSided = oneSided;
     this.#receiver = new LargeReceiver(engine, handle, engine.options.largeMemoryBytes, {
       large: (data, token) => this._receive(data, token),
       small: (slot, bytes) => this._receive(slab.received(slot, bytes), slot),
@@ -129,12 +141,40 @@ export class RdmaConnection extends Connection implements Endpoint {
     return copy;
   }
 
+  // ---- one-sided memory ------------------------------------------------------------------------------------
+
+  protected override async _expose(bytes: number, access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
+    return this.#oneSided.expose(bytes, access);
+  }
+
+  protected override _read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {
+    return this.#oneSided.read(remote, offset, target);
+  }
+
+  protected override _write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
+    return this.#oneSided.write(remote, offset, data);
+  }
+
+  protected override _fetchAdd(remote: DescriptorFields, offset: number, addend: bigint): Promise<bigint> {
+    return this.#oneSided.fetchAdd(remote, offset, addend);
+  }
+
+  protected override _compareAndSwap(
+    remote: DescriptorFields,
+    offset: number,
+    expected: bigint,
+    desired: bigint,
+  ): Promise<bigint> {
+    return this.#oneSided.compareAndSwap(remote, offset, expected, desired);
+  }
+
   // ---- life ------------------------------------------------------------------------------------------------
 
   override stats(): RdmaConnectionStats {
     const slabBytes = this.#gone ? 0 : Slab.bytesFor(this.#engine.addon, this.#engine.options);
     const largeBytes = this.#outbound.registeredBytes + this.#receiver.registeredBytes;
-    return { ...super.stats(), registeredBytes: slabBytes + largeBytes };
+    const registeredBytes = slabBytes + largeBytes + this.#oneSided.registeredBytes;
+    return { ...super.stats(), registeredBytes };
   }
 
   protected override _sendClose(): void {
@@ -163,12 +203,14 @@ export class RdmaConnection extends Connection implements Endpoint {
     this.#heartbeat.stop();
     this.#tearingDown = false;
     this.#outbound.fail(error);
+    this.#oneSided.fail(error);
     if (this.#gone) {
       this._finished();
     } else if (reasonForPeer === undefined) {
       this.#engine.native.destroy(this.handle);
     } else {
-      this.#engine.native.abort(this.handle, reasonForPeer);
+      const refusal = error.code === 'ERR_VERBMQ_REMOTE_ACCESS';
+      this.#engine.native.abort(this.handle, reasonForPeer, refusal);
       this.#abortTimer = setTimeout(() => {
         if (!this.#gone) this.#engine.native.destroy(this.handle);
       }, ABORT_TIMEOUT_MS);
@@ -187,6 +229,11 @@ export class RdmaConnection extends Connection implements Endpoint {
         break;
       case EventKind.fetched:
         this.#receiver.fetched();
+        break;
+      case EventKind.operationDone:
+      case EventKind.note:
+      case EventKind.answer:
+        this.#oneSided.eventArrived(kind);
         break;
       case EventKind.peerClosing:
         if (this.#receiver.idle) this._peerClosed();
@@ -212,6 +259,7 @@ export class RdmaConnection extends Connection implements Endpoint {
     if (failure !== undefined) this._fail(toVerbmqError(failure));
     this.#outbound.end();
     this.#receiver.end();
+    this.#oneSided.end(new VerbmqError('ERR_VERBMQ_CLOSED', 'the connection has ended'));
     this._finished();
   }
 }

@@ -66,7 +66,12 @@ await onSimulatedDevice('rxe', (device) => {
 
     const CHANGES: Record<string, [change: (frame: DataView) => void, what: RegExp]> = {
       'type 0': [(frame) => frame.setUint8(0, 0), /unknown type/],
-      'an unknown type': [(frame) => frame.setUint8(0, 9), /unknown type/],
+      'an unknown type': [(frame) => frame.setUint8(0, 12), /unknown type/],
+      'an answer that nobody asked for': [(frame) => frame.setUint8(0, 10), /nobody asked for/],
+      'a note that is no note': [
+        (frame) => frame.setUint8(0, 9),
+        /note about exposed memory has the wrong length/,
+      ],
       'another length than it says': [(frame) => frame.setUint32(4, 11, true), /wrong length/],
       'a number that is not its turn': [(frame) => frame.setUint32(8, 7, true), /out of sequence/],
       'data slots that nobody used': [(frame) => frame.setUint16(2, 1, true), /more credits/],
@@ -89,6 +94,36 @@ await onSimulatedDevice('rxe', (device) => {
         change,
       );
       await expectEnd(victim, what);
+    });
+
+    test('that says something before it has the last answer', async () => {
+      resetForTest(device, personality);
+      const victim = await victimOf(device);
+      const { native } = victim.peer.engine;
+      // The second frame, which is an ordinary one, becomes a note as well.
+      device.hold('hardware');
+      native.sendNote(victim.peer.handle, new Uint8Array(32).fill(1, 0, 1));
+      await sendChanged(
+        device,
+        victim,
+        () => victim.peer.engine.submitSend(victim.peer.handle, 0, 32),
+        (frame) => frame.setUint8(0, 9),
+      );
+      await expectEnd(victim, /note before the last one was answered/);
+    });
+
+    test.each([
+      ['of an unknown kind', [9, 0], 'ERR_VERBMQ_PROTOCOL'],
+      ['about memory that is not exposed', [2, 4711], 'ERR_VERBMQ_REMOTE_ACCESS'],
+    ] as const)('that sends a note %s', async (_, [kind, number], code) => {
+      resetForTest(device, personality);
+      const victim = await victimOf(device);
+      const note = Buffer.alloc(32);
+      note.writeUInt32LE(kind, 0);
+      note.writeUInt32LE(number, 4);
+      expect(victim.peer.engine.native.sendNote(victim.peer.handle, note)).toBe(true);
+      expect((await victim.server.closed).error).toMatchObject({ code });
+      await victim.peer.saw(EventKind.closed);
     });
 
     /** Tells the victim of memory of the peer's: all of it, which is `bytes` long. */

@@ -8,7 +8,8 @@ const PREPARATION = new URL('../simulated-device-of-peer.mjs', import.meta.url).
 /** RDMA on the simulated device, which lives in one process. */
 export function simulatedRdmaSetUp(device: SimulatedDevice, own: RdmaTransportOptions = {}): SetUp {
   const { libraries, control, personality } = device;
-  const setUp = rdmaSetUp({ listen: '127.0.0.1', source: undefined });
+  const atomics = personality === 'siw' ? 'emulated' : 'native';
+  const setUp = rdmaSetUp({ listen: '127.0.0.1', source: undefined, atomics });
   return {
     ...setUp,
     crossesProcesses: false,

@@ -8,13 +8,15 @@ export interface RdmaAddresses {
   readonly listen: string;
   /** Where to connect from, where that is another device. */
   readonly source: string | undefined;
+  /** What its connections do about atomic operations: iWARP devices have none of their own. */
+  readonly atomics: 'native' | 'emulated';
 }
 
 /**
  * RDMA on the device that has these addresses: Soft-RoCE, Soft-iWARP, or a real one. The kernel's part of a connection
  * outlives neither side, so peers may be in other processes.
  */
-export function rdmaSetUp({ listen, source }: RdmaAddresses): SetUp {
+export function rdmaSetUp({ listen, source, atomics }: RdmaAddresses): SetUp {
   const connectOptions = source === undefined ? {} : { localAddress: source };
 
   class BoundRdmaTransport extends RdmaTransport {
@@ -25,7 +27,7 @@ export function rdmaSetUp({ listen, source }: RdmaAddresses): SetUp {
 
   return {
     kind: 'rdma',
-    capabilities: { oneSided: 'none', atomics: 'none', largeMessages: 'native', zeroCopySend: 'native' },
+    capabilities: { oneSided: 'native', atomics, largeMessages: 'native', zeroCopySend: 'native' },
     /** Inline data, slots with their header, and the lengths at which a large message is cut and borrowed. */
     boundaries: [64, 220, 256, 1024, 4096 - 16, 8192, 256 * 1024, 1024 * 1024],
     /** The window for large messages, the receive slots of one side and the send slots of the other, and the high-water mark. */
@@ -44,5 +46,6 @@ export function rdmaAddresses(): RdmaAddresses {
   if (listen === undefined) {
     throw new Error('set VERBMQ_RDMA_ADDRESS to an IP address of an RDMA device, or run this in the guest');
   }
-  return { listen, source: process.env.VERBMQ_RDMA_SOURCE_ADDRESS };
+  const atomics = process.env.VERBMQ_GUEST_DRIVER === 'siw' ? 'emulated' : 'native';
+  return { listen, source: process.env.VERBMQ_RDMA_SOURCE_ADDRESS, atomics };
 }

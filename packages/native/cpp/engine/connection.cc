@@ -1,5 +1,7 @@
 #include "engine/connection.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -39,6 +41,9 @@ void connection::create_queue_pair(device_resources& device) {
   send_region_ = std::make_unique<memory_region>(domain_, memory_.send_slot(sizes_, 0),
                                                  connection_memory::send_bytes(sizes_), 0);
   limits_ = id_->create_queue_pair(domain_, reservation_->queue(), {send_depth, receive_depth, wished_inline_bytes});
+  if (getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) {
+    throw call_failed("getrandom", errno);
+  }
   port_bytes_ = device.context().port(id_->device_port()).max_msg_sz;
   ledger_ = send_ledger(send_depth);
   credits_ = credits(sizes_.data_slots, control_receive_slots);
@@ -63,6 +68,8 @@ hello connection::own_hello() const noexcept {
   own.max_message_bytes = sizes_.max_message_bytes;
   // Large messages are read, which a device may not be able to.
   own.window_bytes = device_->attributes().max_qp_init_rd_atom > 0 ? sizes_.window_bytes : 0;
+  own.atomics = has_atomics();
+  own.secret = secret_;
   return own;
 }
 
@@ -126,8 +133,9 @@ bool connection::submit(operation wanted) {
   return sane;
 }
 
-void connection::want_abort(std::string text) {
+void connection::want_abort(std::string text, frame_type type) {
   abort_text_ = std::move(text);
+  abort_type_ = type;
   wants_.abort = true;
 }
 
@@ -174,7 +182,7 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
     return protocol_failure("a first frame at the wrong time");
   }
   move_gate(gate_limit, static_cast<uint32_t>(memory_.gate[gate_limit]) + header->data_credits);
-  if (header->type != frame_type::abort) {
+  if (header->type != frame_type::abort && header->type != frame_type::refusal) {
     if (!outgoing_.heard(header->large_read, header->large_released)) {
       return protocol_failure("it has read messages that it was not told of");
     }
@@ -189,6 +197,12 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
       return protocol_failure("it advertises a message of " + std::to_string(length) + " bytes");
     }
     if (!incoming_.advertised(slot, length)) return protocol_failure("it advertises more than there is room for");
+  }
+  if (header->type == frame_type::note && !notes_.hear_question(payload(slot), length)) {
+    return protocol_failure("a note before the last one was answered");
+  }
+  if (header->type == frame_type::answer && !notes_.hear_answer(payload(slot), length)) {
+    return protocol_failure("an answer that nobody asked for");
   }
   if (header->type == frame_type::ping) wants_.pong = true;
   if (header->type == frame_type::close) peer_closed_ = true;

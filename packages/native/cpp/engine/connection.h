@@ -1,6 +1,7 @@
 // One connection: its queue pair, its slab, its credits and what it still has to say. The engine drives it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "engine/device_resources.h"
 #include "engine/large_messages.h"
 #include "engine/memory_layout.h"
+#include "engine/note_exchange.h"
 #include "engine/operation_queue.h"
 #include "engine/region_table.h"
 #include "engine/send_ledger.h"
@@ -62,6 +64,7 @@ class connection {
   bool may_advertise() const noexcept {
     return device_->attributes().max_qp_rd_atom > 0 && peer_.slot_bytes >= frame_header::bytes + advertisement::bytes;
   }
+  bool has_atomics() const noexcept { return device_->attributes().atomic_cap != IBV_ATOMIC_NONE; }
   uint32_t inline_bytes() const noexcept { return limits_.inline_bytes; }
   const device_resources* device() const noexcept { return device_; }
 
@@ -93,7 +96,10 @@ class connection {
   void want_close() noexcept { wants_.close = true; }
   /// Most sends are not signalled; a signalled frame behind them tells that they are complete.
   void want_fence() noexcept { wants_.fence = true; }
-  void want_abort(std::string text);
+  /// `type`: abort or refusal.
+  void want_abort(std::string text, frame_type type);
+  /// What waits in it goes out with the next flush.
+  note_exchange& notes() noexcept { return notes_; }
 
   /// Reposts, and posts everything that both gates allow in one chain. Returns why the queue pair refused.
   std::optional<failure> flush();
@@ -148,6 +154,7 @@ class connection {
   void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled = false);
   bool stage_control(frame_type type, send_class what, bool signalled = false);
   void stage_operations();
+  bool stage_note(frame_type type, uint8_t* frame, const note_bytes& said);
   void stage_all();
   std::optional<failure> post_staged();
 
@@ -167,6 +174,7 @@ class connection {
   uint32_t port_bytes_ = 0;  // the most in one work request
 
   hello peer_;
+  std::array<uint8_t, hello::secret_bytes> secret_{};
   credits credits_;
   send_ledger ledger_{1};
   uint32_t next_sequence_ = 0;
@@ -182,6 +190,7 @@ class connection {
   operation_queue operations_;
   large_outbox outgoing_;
   large_inbox incoming_;
+  note_exchange notes_;
   std::vector<operation> finished_;
   uint32_t unsignalled_data_ = 0;
   uint32_t unsignalled_control_ = 0;
@@ -202,6 +211,7 @@ class connection {
     bool abort = false;
   } wants_;
   std::string abort_text_;
+  frame_type abort_type_ = frame_type::abort;
   bool close_sent_ = false;
   bool abort_sent_ = false;
   bool peer_closed_ = false;

@@ -10,7 +10,7 @@ namespace verbmq {
 
 void connection::stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled) {
   frame_header header{type, 0, 0, length, next_sequence_++, 0, 0};
-  if (type != frame_type::abort) {
+  if (type != frame_type::abort && type != frame_type::refusal) {
     // The room that an abort makes is for nobody: the peer's waiting sends are to fail.
     header.control_credits = credits_.take_control();
     header.data_credits = credits_.take_data();
@@ -72,6 +72,14 @@ bool connection::stage_control(frame_type type, send_class what, bool signalled)
   return true;
 }
 
+// One buffer of each kind is enough: the peer has read the last question when it answers, and the last answer when it asks.
+bool connection::stage_note(frame_type type, uint8_t* frame, const note_bytes& said) {
+  if (!credits_.may_send_control() || ledger_.full() || control_outstanding_ >= control_send_slots) return false;
+  std::memcpy(frame + frame_header::bytes, said.data(), said.size());
+  stage(type, send_class::control, frame, static_cast<uint32_t>(said.size()));
+  return true;
+}
+
 void connection::stage_all() {
   if (wants_.abort) {
     // Nothing follows an abort, so it does not wait for the data before it.
@@ -80,7 +88,7 @@ void connection::stage_all() {
     const size_t length = std::min(room, abort_text_.size());
     uint8_t* frame = memory_.abort_frame(sizes_);
     std::memcpy(frame + frame_header::bytes, abort_text_.data(), length);
-    stage(frame_type::abort, send_class::farewell, frame, static_cast<uint32_t>(length));
+    stage(abort_type_, send_class::farewell, frame, static_cast<uint32_t>(length));
     abort_sent_ = true;
     return;
   }
@@ -97,6 +105,12 @@ void connection::stage_all() {
     pending_.clear();
     pending_head_ = 0;
     if (wants_.close && !close_sent_) close_sent_ = stage_control(frame_type::close, send_class::farewell);
+  }
+  if (const note_bytes* said = notes_.answer()) {
+    if (stage_note(frame_type::answer, memory_.answer_frame(sizes_), *said)) notes_.answer_sent();
+  }
+  if (const note_bytes* said = notes_.question()) {
+    if (stage_note(frame_type::note, memory_.note_frame(sizes_), *said)) notes_.question_sent();
   }
   if (wants_.pong && stage_control(frame_type::pong, send_class::control)) wants_.pong = false;
   if (wants_.ping && stage_control(frame_type::ping, send_class::control)) wants_.ping = false;

@@ -138,14 +138,14 @@ void engine::finish(handle finished) {
   settle(*found);
 }
 
-void engine::abort(handle aborted, std::string text) {
+void engine::abort(handle aborted, std::string text, frame_type type) {
   connection* found = find(aborted);
   if (found == nullptr) return;
   if (found->phase() != connection_phase::open) {
     doom(*found, std::nullopt);
     return;
   }
-  found->want_abort(std::move(text));
+  found->want_abort(std::move(text), type);
   mark_dirty(*found);
 }
 
@@ -160,12 +160,15 @@ void engine::report_up(connection& of, event_kind kind) {
   local.port = of.id().local_port();
   descriptions_[of.self().value()] = {device.context().name(),
                                       device.context().is_iwarp(),
-                                      device.attributes().atomic_cap != IBV_ATOMIC_NONE,
+                                      of.has_atomics() && of.peer().atomics,
                                       library_->fork_hides_pages(),
                                       of.inline_bytes(),
+                                      of.read_depth(),
                                       of.peer().slot_bytes,
                                       of.peer().max_message_bytes,
                                       of.may_advertise() ? of.peer().window_bytes : 0,
+                                      of.own_hello().secret,
+                                      of.peer().secret,
                                       local,
                                       format_address(of.id().peer_address())};
   events_.push(kind, of.self());

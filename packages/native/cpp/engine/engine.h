@@ -46,12 +46,15 @@ struct device_notice {
 struct connection_description {
   std::string device;
   bool iwarp;
-  bool atomics;
+  bool atomics;  // on both sides
   bool fork_hides_pages;
   uint32_t inline_bytes;
+  uint32_t read_depth;
   uint32_t peer_slot_bytes;
   uint64_t peer_max_message_bytes;
   uint32_t peer_window_bytes;  // 0 when this side can send no large messages
+  std::array<uint8_t, hello::secret_bytes> secret;
+  std::array<uint8_t, hello::secret_bytes> peer_secret;
   host_and_port local;
   host_and_port remote;
 };
@@ -76,7 +79,7 @@ class engine {
   /// Both sides have closed: ends the connection when the peer has our close.
   void finish(handle connection);
   /// Tells the peer, if that is still possible, and ends the connection when it knows. destroy() does not wait.
-  void abort(handle connection, std::string text);
+  void abort(handle connection, std::string text, frame_type type = frame_type::abort);
   void destroy(handle connection);
   /// Of a connection that was reported as connected or accepted, also when it has ended since. Answered once.
   connection_description take_description(handle connection);
@@ -101,6 +104,12 @@ class engine {
     size_t regions = 0;
   };
   memory_totals registered_memory_totals() const;
+
+  // Notes about exposed memory, each of which is answered before the next. False when it is not this side's turn.
+  bool send_note(handle connection, note_bytes said);
+  bool send_answer(handle connection, note_bytes said);
+  note_bytes take_note(handle connection);
+  note_bytes take_answer(handle connection);
 
   /// Takes `count` records of submissions. Nothing is posted before flush().
   void submit(const event_record* records, size_t count);
@@ -146,7 +155,7 @@ class engine {
   void report_up(connection& of, event_kind kind);
   /// The connection ends at the next reap(); the first reason given counts.
   void doom(connection& of, std::optional<failure> why);
-  /// The device has failed something of this connection, which ends it: for what the device reports itself, or for this.
+  /// Ends the connection: for what the device itself has to report of it, or for this.
   void fail(connection& of, failure why);
   void reap();
   /// What every connection and listener stood on has failed.

@@ -68,9 +68,17 @@ void engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
     case frame_type::pong:
       events_.push(event_kind::pong, of.self());
       break;
-    case frame_type::abort: {
+    case frame_type::note:
+      events_.push(event_kind::note, of.self());
+      break;
+    case frame_type::answer:
+      events_.push(event_kind::answer, of.self());
+      break;
+    case frame_type::abort:
+    case frame_type::refusal: {
       const auto* text = reinterpret_cast<const char*>(of.payload(slot));
-      doom(of, failure{"peer-aborted", std::string(text, frame.length)});
+      const char* reason = frame.type == frame_type::abort ? "peer-aborted" : "remote-access";
+      doom(of, failure{reason, std::string(text, frame.length)});
       break;
     }
     default:

@@ -261,7 +261,7 @@ void engine::handle_disconnected(connection& of) {
     of.peer_gone = true;
     return;
   }
-  doom(of, failure{"lost", "the connection was lost: the peer's process ended, or its network did"});
+  fail(of, failure{"lost", "the connection was lost: the peer's process ended, or its network did"});
 }
 
 }  // namespace verbmq

@@ -100,4 +100,28 @@ void engine::report_finished(connection& of) {
   }
 }
 
+bool engine::send_note(handle connection, note_bytes said) {
+  auto* of = find(connection);
+  if (of == nullptr || !of->notes().ask(std::move(said))) return false;
+  mark_dirty(*of);
+  return true;
+}
+
+bool engine::send_answer(handle connection, note_bytes said) {
+  auto* of = find(connection);
+  if (of == nullptr || !of->notes().reply(std::move(said))) return false;
+  mark_dirty(*of);
+  return true;
+}
+
+note_bytes engine::take_note(handle connection) {
+  auto* of = find(connection);
+  return of == nullptr ? note_bytes() : of->notes().take_question();
+}
+
+note_bytes engine::take_answer(handle connection) {
+  auto* of = find(connection);
+  return of == nullptr ? note_bytes() : of->notes().take_answer();
+}
+
 }  // namespace verbmq

@@ -24,7 +24,9 @@ enum class event_kind : int32_t {
   operation_done = 10,  // a: token of a one-sided operation that is complete
   device_notice = 11,   // of no handle: take_device_notices() has something
   advertised = 12,      // a: receive slot that tells of a large message, b: its bytes; JavaScript fetches it
-  fetched = 13          // a: that slot, b: bytes; both are JavaScript's until the slot is released
+  fetched = 13,         // a: that slot, b: bytes; both are JavaScript's until the slot is released
+  note = 14,            // the peer has said something about exposed memory: take_note(), then answer
+  answer = 15           // it has answered: take_answer()
 };
 
 enum class submission_kind : int32_t {

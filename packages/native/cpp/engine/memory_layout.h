@@ -27,8 +27,11 @@ constexpr uint32_t control_send_slots = 16;
 constexpr size_t control_frame_bytes = 64;
 /// The text that an abort may carry, in a buffer behind the control frames.
 constexpr size_t abort_text_bytes = 1024;
+/// The most that a note or an answer says, each in a buffer behind that.
+constexpr size_t note_text_bytes = 512;
 constexpr size_t control_area_bytes = 4096;
-static_assert(control_send_slots * control_frame_bytes + 16 + abort_text_bytes <= control_area_bytes);
+static_assert(control_send_slots * control_frame_bytes + 16 + abort_text_bytes + 2 * (16 + note_text_bytes) <=
+              control_area_bytes);
 
 /// Words that the engine writes for JavaScript to read without a call. All count modulo 2^32.
 enum gate_word : size_t {
@@ -64,6 +67,8 @@ struct connection_memory {
            index * control_frame_bytes;
   }
   uint8_t* abort_frame(const connection_sizes& sizes) const { return control_frame(sizes, control_send_slots); }
+  uint8_t* note_frame(const connection_sizes& sizes) const { return abort_frame(sizes) + 16 + abort_text_bytes; }
+  uint8_t* answer_frame(const connection_sizes& sizes) const { return note_frame(sizes) + 16 + note_text_bytes; }
 };
 
 }  // namespace verbmq

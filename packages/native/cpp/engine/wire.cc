@@ -9,6 +9,8 @@ namespace {
 constexpr uint32_t hello_magic = 0x31514d56;   // "VMQ1"
 constexpr uint32_t reject_magic = 0x52514d56;  // "VMQR"
 
+constexpr uint32_t flag_atomics = 1;
+
 template <typename number>
 void put(uint8_t* at, number value) noexcept {
   for (size_t i = 0; i < sizeof value; ++i) at[i] = static_cast<uint8_t>(value >> (8 * i));
@@ -34,7 +36,7 @@ void frame_header::write(uint8_t* at) const noexcept {
 }
 
 std::optional<frame_header> frame_header::read(const uint8_t* at) noexcept {
-  if (at[0] < static_cast<uint8_t>(frame_type::data) || at[0] > static_cast<uint8_t>(frame_type::large)) {
+  if (at[0] < static_cast<uint8_t>(frame_type::data) || at[0] > static_cast<uint8_t>(frame_type::refusal)) {
     return std::nullopt;
   }
   return frame_header{static_cast<frame_type>(at[0]), at[1],
@@ -62,6 +64,8 @@ void hello::write(uint8_t* at) const noexcept {
   put(at + 14, control_slots);
   put(at + 16, max_message_bytes);
   put(at + 24, window_bytes);
+  put(at + 28, atomics ? flag_atomics : 0u);
+  std::memcpy(at + 32, secret.data(), secret.size());
 }
 
 std::optional<hello> hello::read(const uint8_t* at, size_t available, reject_reason& reason) noexcept {
@@ -75,6 +79,8 @@ std::optional<hello> hello::read(const uint8_t* at, size_t available, reject_rea
   peer.control_slots = get<uint16_t>(at + 14);
   peer.max_message_bytes = get<uint64_t>(at + 16);
   peer.window_bytes = get<uint32_t>(at + 24);
+  peer.atomics = (get<uint32_t>(at + 28) & flag_atomics) != 0;
+  std::memcpy(peer.secret.data(), at + 32, peer.secret.size());
   // A peer that claims no room could never be sent anything.
   reason = reject_reason::not_verbmq;
   if (peer.slot_bytes <= frame_header::bytes || peer.data_slots == 0 || peer.control_slots == 0) return std::nullopt;

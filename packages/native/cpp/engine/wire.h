@@ -2,6 +2,7 @@
 // is the normative description. All numbers are little-endian.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,9 @@ enum class frame_type : uint8_t {
   close = 6,  // no data frame follows
   abort = 7,
   large = 8,  // a message that is to be read from the sender's memory; takes its turn, and a slot, as data does
+  note = 9,   // about exposed memory
+  answer = 10,   // to a note
+  refusal = 11,  // an abort, because of an access to exposed memory that was not allowed
 };
 
 /// Sixteen bytes before every payload, so that payloads keep the alignment of their slot.
@@ -59,7 +63,8 @@ enum class reject_reason : uint16_t {
 
 /// First words of each side, in the private data of rdma_cm: at most 56 bytes reach the peer with InfiniBand.
 struct hello {
-  static constexpr size_t bytes = 32;
+  static constexpr size_t bytes = 48;
+  static constexpr size_t secret_bytes = 16;
   static constexpr uint16_t protocol_version = 1;
 
   uint32_t slot_bytes = 0;     // size of one receive slot, header included
@@ -67,6 +72,8 @@ struct hello {
   uint16_t control_slots = 0;  // receive slots for all others
   uint64_t max_message_bytes = 0;
   uint32_t window_bytes = 0;  // large messages that may be advertised and not released; 0 when none can be taken
+  bool atomics = false;       // this side's device has them
+  std::array<uint8_t, secret_bytes> secret{};  // with which this side signs its descriptors for this connection
 
   void write(uint8_t* at) const noexcept;
   /// Reads a hello that may be followed by padding. On failure says why in `reason`.

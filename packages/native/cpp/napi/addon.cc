@@ -24,6 +24,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   number("controlReceiveSlots", control_receive_slots);
   number("controlAreaBytes", control_area_bytes);
   number("gateWords", gate_words);
+  number("noteBytes", note_text_bytes);
   exports.Set("layout", layout);
   return exports;
 }

@@ -18,10 +18,6 @@ Napi::Int32Array required_int32_array(const Napi::Object& object, const char* fi
   return value.As<Napi::Int32Array>();
 }
 
-handle handle_argument(const Napi::CallbackInfo& info) {
-  return handle::from_value(info[0].As<Napi::Number>().Uint32Value());
-}
-
 connection_sizes sizes_from(const Napi::Object& options) {
   const connection_sizes sizes{required_uint32(options, "slotBytes"), required_uint32(options, "dataSlots"),
                                required_uint32(options, "sendSlots"),
@@ -71,6 +67,10 @@ Napi::Function engine_object::define(Napi::Env env) {
                       InstanceMethod("finish", &engine_object::finish),
                       InstanceMethod("abort", &engine_object::abort),
                       InstanceMethod("destroy", &engine_object::destroy),
+                      InstanceMethod("sendNote", &engine_object::send_note),
+                      InstanceMethod("sendAnswer", &engine_object::send_answer),
+                      InstanceMethod("takeNote", &engine_object::take_note),
+                      InstanceMethod("takeAnswer", &engine_object::take_answer),
                       InstanceMethod("takeDescription", &engine_object::take_description),
                       InstanceMethod("takeFailure", &engine_object::take_failure),
                       InstanceMethod("takeDeviceNotices", &engine_object::take_device_notices),
@@ -108,6 +108,10 @@ engine_object::engine_object(const Napi::CallbackInfo& info) : ObjectWrap(info) 
 }
 
 engine_object::~engine_object() = default;
+
+handle engine_object::handle_argument(const Napi::CallbackInfo& info) {
+  return handle::from_value(info[0].As<Napi::Number>().Uint32Value());
+}
 
 engine& engine_object::open_engine(const Napi::CallbackInfo& info) {
   if (runtime_ == nullptr || !runtime_->open()) throw Napi::Error::New(info.Env(), "this engine is closed");
@@ -177,7 +181,8 @@ void engine_object::finish(const Napi::CallbackInfo& info) {
 }
 
 void engine_object::abort(const Napi::CallbackInfo& info) {
-  open_engine(info).abort(handle_argument(info), info[1].As<Napi::String>().Utf8Value());
+  open_engine(info).abort(handle_argument(info), info[1].As<Napi::String>().Utf8Value(),
+                          info[2].ToBoolean() ? frame_type::refusal : frame_type::abort);
   runtime_->pump();
 }
 
@@ -199,6 +204,9 @@ Napi::Value engine_object::take_description(const Napi::CallbackInfo& info) {
   value.Set("peerSlotBytes", Napi::Number::New(env, found.peer_slot_bytes));
   value.Set("peerMaxMessageBytes", Napi::Number::New(env, static_cast<double>(found.peer_max_message_bytes)));
   value.Set("peerWindowBytes", Napi::Number::New(env, found.peer_window_bytes));
+  value.Set("readDepth", Napi::Number::New(env, found.read_depth));
+  value.Set("secret", to_javascript(env, found.secret.data(), found.secret.size()));
+  value.Set("peerSecret", to_javascript(env, found.peer_secret.data(), found.peer_secret.size()));
   value.Set("local", to_javascript(env, found.local));
   value.Set("remote", to_javascript(env, found.remote));
   return value;
@@ -207,45 +215,6 @@ Napi::Value engine_object::take_description(const Napi::CallbackInfo& info) {
 Napi::Value engine_object::take_failure(const Napi::CallbackInfo& info) {
   const auto why = open_engine(info).take_failure(handle_argument(info));
   return why ? Napi::Value(to_javascript(info.Env(), *why)) : info.Env().Undefined();
-}
-
-Napi::Value engine_object::register_memory(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  engine& target = open_engine(info);
-  if (!info[1].IsArrayBuffer()) throw Napi::TypeError::New(env, "buffer must be an ArrayBuffer");
-  auto buffer = info[1].As<Napi::ArrayBuffer>();
-  const int64_t offset = info[2].As<Napi::Number>().Int64Value();
-  const int64_t bytes = info[3].As<Napi::Number>().Int64Value();
-  const auto size = static_cast<int64_t>(buffer.ByteLength());
-  if (offset < 0 || bytes < 1 || offset > size || bytes > size - offset || bytes > UINT32_MAX) {
-    throw Napi::RangeError::New(env, "the memory to register is not within its buffer");
-  }
-  auto owner = std::make_shared<Napi::Reference<Napi::ArrayBuffer>>(Napi::Persistent(buffer));
-  const engine::registration made = guarded(env, [&] {
-    return target.register_memory(handle_argument(info), static_cast<uint8_t*>(buffer.Data()) + offset,
-                                  static_cast<size_t>(bytes), info[4].As<Napi::Number>().Uint32Value(),
-                                  std::move(owner));
-  });
-  Napi::Object value = Napi::Object::New(env);
-  value.Set("region", Napi::Number::New(env, made.region));
-  value.Set("address", Napi::BigInt::New(env, made.address));
-  value.Set("rkey", Napi::Number::New(env, made.rkey));
-  return value;
-}
-
-void engine_object::deregister_memory(const Napi::CallbackInfo& info) {
-  engine& target = open_engine(info);
-  // What was submitted before may use the memory, and is looked up by its number.
-  runtime_->pump();
-  target.deregister_memory(handle_argument(info), info[1].As<Napi::Number>().Uint32Value());
-}
-
-Napi::Value engine_object::memory_totals(const Napi::CallbackInfo& info) {
-  const engine::memory_totals totals = open_engine(info).registered_memory_totals();
-  Napi::Object value = Napi::Object::New(info.Env());
-  value.Set("bytes", Napi::Number::New(info.Env(), static_cast<double>(totals.bytes)));
-  value.Set("regions", Napi::Number::New(info.Env(), static_cast<double>(totals.regions)));
-  return value;
 }
 
 Napi::Value engine_object::take_device_notices(const Napi::CallbackInfo& info) {

@@ -24,6 +24,11 @@ class engine_object : public Napi::ObjectWrap<engine_object> {
   void finish(const Napi::CallbackInfo& info);
   void abort(const Napi::CallbackInfo& info);
   void destroy(const Napi::CallbackInfo& info);
+  Napi::Value send_note(const Napi::CallbackInfo& info);
+  Napi::Value send_answer(const Napi::CallbackInfo& info);
+  Napi::Value say(const Napi::CallbackInfo& info, bool (engine::*send)(handle, note_bytes));
+  Napi::Value take_note(const Napi::CallbackInfo& info);
+  Napi::Value take_answer(const Napi::CallbackInfo& info);
   Napi::Value take_description(const Napi::CallbackInfo& info);
   Napi::Value take_failure(const Napi::CallbackInfo& info);
   Napi::Value take_device_notices(const Napi::CallbackInfo& info);
@@ -34,6 +39,7 @@ class engine_object : public Napi::ObjectWrap<engine_object> {
   void close(const Napi::CallbackInfo& info);
 
   engine& open_engine(const Napi::CallbackInfo& info);
+  static handle handle_argument(const Napi::CallbackInfo& info);
 
   runtime* runtime_ = nullptr;
 };

@@ -1,5 +1,7 @@
 #include "napi/values.h"
 
+#include <algorithm>
+
 namespace verbmq {
 
 namespace {
@@ -42,6 +44,12 @@ Napi::Object to_javascript(Napi::Env env, const failure& why) {
   Napi::Object value = Napi::Object::New(env);
   value.Set("reason", why.reason);
   value.Set("message", why.message);
+  return value;
+}
+
+Napi::Uint8Array to_javascript(Napi::Env env, const uint8_t* at, size_t bytes) {
+  Napi::Uint8Array value = Napi::Uint8Array::New(env, bytes);
+  std::copy(at, at + bytes, value.Data());
   return value;
 }
 

@@ -20,6 +20,8 @@ std::optional<std::string> optional_string(const Napi::Object& object, const cha
 Napi::Error to_javascript(Napi::Env env, const verbs_error& error);
 
 Napi::Object to_javascript(Napi::Env env, const failure& why);
+/// A Uint8Array with a copy of the bytes.
+Napi::Uint8Array to_javascript(Napi::Env env, const uint8_t* at, size_t bytes);
 Napi::Object to_javascript(Napi::Env env, const host_and_port& address);
 
 /// Runs `body`, turning verbs_error into a JavaScript exception.

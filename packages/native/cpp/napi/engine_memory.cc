@@ -1,0 +1,74 @@
+// What the class `Engine` does about memory: registering it, and notes to the peer about it.
+#include <utility>
+
+#include "napi/engine_object.h"
+#include "napi/values.h"
+
+namespace verbmq {
+
+Napi::Value engine_object::register_memory(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  engine& target = open_engine(info);
+  if (!info[1].IsArrayBuffer()) throw Napi::TypeError::New(env, "buffer must be an ArrayBuffer");
+  auto buffer = info[1].As<Napi::ArrayBuffer>();
+  const int64_t offset = info[2].As<Napi::Number>().Int64Value();
+  const int64_t bytes = info[3].As<Napi::Number>().Int64Value();
+  const auto size = static_cast<int64_t>(buffer.ByteLength());
+  if (offset < 0 || bytes < 1 || offset > size || bytes > size - offset || bytes > UINT32_MAX) {
+    throw Napi::RangeError::New(env, "the memory to register is not within its buffer");
+  }
+  auto owner = std::make_shared<Napi::Reference<Napi::ArrayBuffer>>(Napi::Persistent(buffer));
+  const engine::registration made = guarded(env, [&] {
+    return target.register_memory(handle_argument(info), static_cast<uint8_t*>(buffer.Data()) + offset,
+                                  static_cast<size_t>(bytes), info[4].As<Napi::Number>().Uint32Value(),
+                                  std::move(owner));
+  });
+  Napi::Object value = Napi::Object::New(env);
+  value.Set("region", Napi::Number::New(env, made.region));
+  value.Set("address", Napi::BigInt::New(env, made.address));
+  value.Set("rkey", Napi::Number::New(env, made.rkey));
+  return value;
+}
+
+void engine_object::deregister_memory(const Napi::CallbackInfo& info) {
+  engine& target = open_engine(info);
+  // What was submitted before may use the memory, and is looked up by its number.
+  runtime_->pump();
+  target.deregister_memory(handle_argument(info), info[1].As<Napi::Number>().Uint32Value());
+}
+
+Napi::Value engine_object::memory_totals(const Napi::CallbackInfo& info) {
+  const engine::memory_totals totals = open_engine(info).registered_memory_totals();
+  Napi::Object value = Napi::Object::New(info.Env());
+  value.Set("bytes", Napi::Number::New(info.Env(), static_cast<double>(totals.bytes)));
+  value.Set("regions", Napi::Number::New(info.Env(), static_cast<double>(totals.regions)));
+  return value;
+}
+
+Napi::Value engine_object::send_note(const Napi::CallbackInfo& info) {
+  return say(info, &engine::send_note);
+}
+
+Napi::Value engine_object::send_answer(const Napi::CallbackInfo& info) {
+  return say(info, &engine::send_answer);
+}
+
+Napi::Value engine_object::say(const Napi::CallbackInfo& info, bool (engine::*send)(handle, note_bytes)) {
+  auto text = info[1].As<Napi::Uint8Array>();
+  if (text.ByteLength() > note_text_bytes) throw Napi::RangeError::New(info.Env(), "a note is too long");
+  const bool said = (open_engine(info).*send)(handle_argument(info), {text.Data(), text.Data() + text.ByteLength()});
+  runtime_->pump();
+  return Napi::Boolean::New(info.Env(), said);
+}
+
+Napi::Value engine_object::take_note(const Napi::CallbackInfo& info) {
+  const note_bytes said = open_engine(info).take_note(handle_argument(info));
+  return to_javascript(info.Env(), said.data(), said.size());
+}
+
+Napi::Value engine_object::take_answer(const Napi::CallbackInfo& info) {
+  const note_bytes said = open_engine(info).take_answer(handle_argument(info));
+  return to_javascript(info.Env(), said.data(), said.size());
+}
+
+}  // namespace verbmq

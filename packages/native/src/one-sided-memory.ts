@@ -1,0 +1,193 @@
+import { VerbmqError } from '@verbmq/core';
+import type { DescriptorFields, ExposedByTransport, ResolvedMemoryAccess } from '@verbmq/core/transport-kit';
+import { type ConnectionDescription, EventKind, type Handle, SubmissionKind } from './binding.js';
+import { type MemoryKey, verifyKey } from './descriptor-key.js';
+import { ExposedMemories, placeOf } from './exposed-memory.js';
+import { type MemoryNote, MemoryNotes, NoteKind } from './memory-notes.js';
+import { OneSidedOperations, type Operation } from './one-sided-operations.js';
+import type { RdmaEngine } from './rdma-engine.js';
+
+/**
+ * Exposed memory of one connection, in both directions. The devices read and write it without this side's code; atomic
+ * operations too where both have them, else the owner's code does those, asked by a note.
+ */
+export class OneSidedMemory {
+  readonly support: 'native' | 'none';
+  readonly atomics: 'native' | 'emulated' | 'none';
+  readonly #peerSecret: Uint8Array;
+  readonly #failed: (error: VerbmqError) => void;
+  readonly #exposed: ExposedMemories;
+  readonly #operations: OneSidedOperations;
+  readonly #notes: MemoryNotes;
+  /** Descriptors that were verified. */
+  readonly #keys = new WeakMap<DescriptorFields, MemoryKey>();
+  /** The last number of each place that the peer has revoked. */
+  readonly #revoked = new Map<number, number>();
+
+  /** @param failed the peer has broken a rule, or this side would: the connection is to end */
+  constructor(
+    engine: RdmaEngine,
+    handle: Handle,
+    description: ConnectionDescription,
+    failed: (error: VerbmqError) => void,
+  ) {
+    const { readDepth, atomics, secret, peerSecret, peerSlotBytes, forkHidesPages } = description;
+    this.support = readDepth > 0 ? 'native' : 'none';
+    this.atomics = this.support === 'none' ? 'none' : atomics ? 'native' : 'emulated';
+    this.#peerSecret = peerSecret;
+    this.#failed = failed;
+    this.#notes = new MemoryNotes(engine, handle, peerSlotBytes - engine.addon.layout.headerBytes);
+    this.#operations = new OneSidedOperations(engine, handle, !forkHidesPages);
+    this.#exposed = new ExposedMemories({
+      engine,
+      handle,
+      secret,
+      nativeAtomics: this.atomics === 'native',
+      tellRevoked: (number) => this.#tellRevoked(number),
+    });
+  }
+
+  get registeredBytes(): number {
+    return this.#exposed.registeredBytes + this.#operations.registeredBytes;
+  }
+
+  expose(bytes: number, access: ResolvedMemoryAccess): ExposedByTransport {
+    return this.#exposed.expose(bytes, access);
+  }
+
+  async read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {
+    await this.#transfer(SubmissionKind.read, remote, offset, target);
+  }
+
+  async write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
+    await this.#transfer(SubmissionKind.write, remote, offset, data);
+  }
+
+  async fetchAdd(remote: DescriptorFields, offset: number, addend: bigint): Promise<bigint> {
+    const key = this.#keyOf(remote);
+    if (this.atomics === 'emulated') {
+      return this.#notes.ask(noteOf(NoteKind.fetchAdd, key.number, offset, addend, 0n));
+    }
+    return this.#operations.run({
+      ...this.#place(remote, key, offset),
+      kind: SubmissionKind.fetchAdd,
+      view: undefined,
+      operand: addend,
+    });
+  }
+
+  async compareAndSwap(
+    remote: DescriptorFields,
+    offset: number,
+    expected: bigint,
+    desired: bigint,
+  ): Promise<bigint> {
+    const key = this.#keyOf(remote);
+    if (this.atomics === 'emulated') {
+      return this.#notes.ask(noteOf(NoteKind.compareAndSwap, key.number, offset, expected, desired));
+    }
+    return this.#operations.run({
+      ...this.#place(remote, key, offset),
+      kind: SubmissionKind.compareAndSwap,
+      view: undefined,
+      operand: expected,
+      swap: desired,
+    });
+  }
+
+  /** What the engine reports. */
+  eventArrived(kind: number): void {
+    try {
+      if (kind === EventKind.operationDone) this.#operations.completed();
+      else if (kind === EventKind.answer) this.#notes.answerArrived();
+      else this.#notes.notesArrived((note) => this.#answer(note));
+    } catch (error) {
+      this.#failed(error as VerbmqError);
+    }
+  }
+
+  /** The connection is dead, and its queue pair may still be there. */
+  fail(error: VerbmqError): void {
+    this.#operations.fail(error);
+    const { asked, waiting } = this.#notes.end();
+    for (const { note, resolve, reject } of asked) {
+      if (note.kind === NoteKind.revoked) resolve(0n);
+      else reject(error.withUnknownOutcome());
+    }
+    for (const { note, resolve, reject } of waiting) {
+      if (note.kind === NoteKind.revoked) resolve(0n);
+      else reject(error);
+    }
+  }
+
+  /** The engine holds nothing of the connection any more. */
+  end(error: VerbmqError): void {
+    this.fail(error);
+    this.#operations.end(error);
+    this.#exposed.end();
+  }
+
+  async #transfer(
+    kind: Operation['kind'],
+    remote: DescriptorFields,
+    offset: number,
+    view: Uint8Array,
+  ): Promise<void> {
+    const key = this.#keyOf(remote);
+    // Nothing is nothing, and a device would refuse it.
+    if (view.byteLength === 0) return;
+    await this.#operations.run({ ...this.#place(remote, key, offset), kind, view });
+  }
+
+  #place(
+    remote: DescriptorFields,
+    { rkey }: MemoryKey,
+    offset: number,
+  ): { rkey: number; remoteAddress: bigint } {
+    return { rkey, remoteAddress: remote.address + BigInt(offset) };
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_REMOTE_ACCESS`, having ended the connection */
+  #keyOf(remote: DescriptorFields): MemoryKey {
+    let key = this.#keys.get(remote);
+    if (key === undefined) {
+      key = verifyKey(this.#peerSecret, remote);
+      if (key === undefined)
+        throw this.#refuse('its descriptor is not one of this connection, or was changed');
+      this.#keys.set(remote, key);
+    }
+    if (key.number <= (this.#revoked.get(placeOf(key.number)) ?? -1)) throw this.#refuse('it was revoked');
+    return key;
+  }
+
+  #refuse(why: string): VerbmqError {
+    const error = new VerbmqError(
+      'ERR_VERBMQ_REMOTE_ACCESS',
+      `an access to exposed memory was refused: ${why}`,
+    );
+    // As if the device had found out: what is called in the same breath is still accepted, and fails with the connection.
+    process.nextTick(this.#failed, error);
+    return error;
+  }
+
+  #answer(note: MemoryNote): bigint {
+    if (note.kind !== NoteKind.revoked) return this.#exposed.atomic(note);
+    const place = placeOf(note.number);
+    this.#revoked.set(place, Math.max(note.number, this.#revoked.get(place) ?? 0));
+    return 0n;
+  }
+
+  async #tellRevoked(number: number): Promise<void> {
+    await this.#notes.ask(noteOf(NoteKind.revoked, number, 0, 0n, 0n));
+  }
+}
+
+function noteOf(
+  kind: MemoryNote['kind'],
+  number: number,
+  offset: number,
+  first: bigint,
+  second: bigint,
+): MemoryNote {
+  return { kind, number, offset: BigInt(offset), first, second };
+}
