@@ -19,33 +19,48 @@ function decodeBody(bytes: Uint8Array, start: number, codec: Codec): unknown {
   return start === end ? undefined : codec.decode(bytes, start, end);
 }
 
-/** Copies up to so many bytes share a slab: an allocation costs more than the copy. */
-const SHARED_BYTES = 16 * 1024;
-/** The most that a body that is kept can keep with it, in bytes. */
-const SLAB_BYTES = 64 * 1024;
-/** Up to here a loop copies faster than `set`, which needs a view of its own to copy from. */
-const LOOP_BYTES = 128;
+/** V8 keeps arrays up to this length in its own heap, which costs least of all. */
+const HEAP_BYTES = 64;
+/** Copies up to these lengths share a slab, for an allocation costs more than the copy. */
+const SMALL_BYTES = 1024;
+const MEDIUM_BYTES = 16 * 1024;
 
-let slab: ArrayBufferLike = new ArrayBuffer(0);
-let slabUsed = 0;
+/** Memory that is given away piece by piece. A piece that is kept keeps the slab. */
+class Slab {
+  readonly #bytes: number;
+  #buffer: ArrayBufferLike = new ArrayBuffer(0);
+  #used = 0;
+
+  constructor(bytes: number) {
+    this.#bytes = bytes;
+  }
+
+  take(length: number): Uint8Array {
+    if (this.#used + length > this.#buffer.byteLength) {
+      this.#buffer = allocateUnfilled(this.#bytes).buffer;
+      this.#used = 0;
+    }
+    const piece = new Uint8Array(this.#buffer, this.#used, length);
+    this.#used += (length + 7) & ~7;
+    return piece;
+  }
+}
+
+const small = new Slab(8 * 1024);
+const medium = new Slab(64 * 1024);
 
 function copy(bytes: Uint8Array, start: number): Uint8Array {
   const length = bytes.byteLength - start;
   const own = allocate(length);
-  if (length <= LOOP_BYTES) for (let i = 0; i < length; i++) own[i] = bytes[start + i] as number;
-  else own.set(new Uint8Array(bytes.buffer, bytes.byteOffset + start, length));
+  own.set(new Uint8Array(bytes.buffer, bytes.byteOffset + start, length));
   return own;
 }
 
 function allocate(length: number): Uint8Array {
-  if (length > SHARED_BYTES) return allocateUnfilled(length);
-  if (slabUsed + length > slab.byteLength) {
-    slab = allocateUnfilled(SLAB_BYTES).buffer;
-    slabUsed = 0;
-  }
-  const own = new Uint8Array(slab, slabUsed, length);
-  slabUsed += (length + 7) & ~7;
-  return own;
+  if (length <= HEAP_BYTES) return new Uint8Array(length);
+  if (length <= SMALL_BYTES) return small.take(length);
+  if (length <= MEDIUM_BYTES) return medium.take(length);
+  return allocateUnfilled(length);
 }
 
 /** Memory for a body. Zeroing it first would cost as much as copying into it. */

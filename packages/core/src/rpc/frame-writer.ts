@@ -1,8 +1,6 @@
 import { TO_CALLER } from './protocol.js';
 
 const INITIAL_BYTES = 32 * 1024;
-/** Up to here a loop copies faster than `set`. */
-const LOOP_BYTES = 128;
 
 /** Writes the head of a frame. Grows as needed; reused for every frame. */
 export class FrameWriter {
@@ -55,12 +53,9 @@ export class FrameWriter {
   }
 
   raw(value: Uint8Array): this {
-    const length = value.byteLength;
-    this.ensure(length);
-    const { bytes, length: at } = this;
-    if (length <= LOOP_BYTES) for (let i = 0; i < length; i++) bytes[at + i] = value[i] as number;
-    else bytes.set(value, at);
-    this.length = at + length;
+    this.ensure(value.byteLength);
+    this.bytes.set(value, this.length);
+    this.length += value.byteLength;
     return this;
   }
 
