@@ -13,7 +13,7 @@ import {
 import { until } from '../support/until.js';
 
 await onSimulatedDevice('rxe', (device) => {
-  async function pair() {
+  async function pair(maxBytes = 3000) {
     const make = (): VerbmqTransport => {
       const transport = new VerbmqTransport({
         ...QUICK,
@@ -28,7 +28,10 @@ await onSimulatedDevice('rxe', (device) => {
     const accepted = nextConnection(listener);
     const client = asAuto(abortAfterTest(await make().connect(listener.url)));
     const server = asAuto(abortAfterTest(await accepted));
-    const traffic = [new NumberedStream(client, server, 20_000), new NumberedStream(server, client, 20_000)];
+    const traffic = [
+      new NumberedStream(client, server, maxBytes),
+      new NumberedStream(server, client, maxBytes),
+    ];
     const progress = (count: number): Promise<unknown> =>
       Promise.all(traffic.map((stream) => stream.progress(count)));
     return { client, server, traffic, progress };

@@ -93,6 +93,7 @@ export class AutoConnection extends Connection implements PathHooks {
     this.#incoming = new Incoming(maxMessageBytes, {
       handlesAtOnce: () => this._handlesAtOnce,
       deliver: (data, token) => this._receive(data, token),
+      consumed: (bytes) => this.session.consumed(bytes),
     });
     this.#operations = new OneSidedRequester(this.session, frameBytes);
     this.#base = new Path(BASE, init.base, this);
@@ -134,13 +135,10 @@ export class AutoConnection extends Connection implements PathHooks {
   // ---- receiving -------------------------------------------------------------------------------------------
 
   override releaseMessage(token: number, bytes: number): void {
-    this.#incoming.release(token);
-    this.session.consumed(bytes);
+    this.#incoming.release(token, bytes);
   }
 
-  /** A kept message is the application's: the peer may send as much again at once. */
-  override retainMessage(token: number, data: Uint8Array): Uint8Array {
-    this.session.consumed(data.length);
+  override retainMessage(token: number, data: Uint8Array): Uint8Array | undefined {
     return this.#incoming.retain(token, data);
   }
 

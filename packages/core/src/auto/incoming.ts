@@ -6,12 +6,22 @@ export interface IncomingHooks {
   /** Whether the application handles the next message before `deliver` returns. */
   handlesAtOnce(): boolean;
   deliver(data: Uint8Array, token: number): void;
+  /** The peer may send as much again. */
+  consumed(bytes: number): void;
 }
 
-/** The token of a message that lies in the memory of the frame that is being handled. */
+/** The token of a message of a batch that lies in the memory of the frame that is being handled. */
 const CURRENT = 0;
-/** That of one whose memory is its own. Higher ones name a frame that is kept below. */
+/** That of one whose memory is its own. Higher ones name a frame of one message. */
 const OWN = 1;
+
+/** A frame of one message that the application has. */
+interface Held {
+  /** What is given back below when the message is released. */
+  readonly below: Message;
+  /** Whether the peer has been given credit for it. */
+  credited: boolean;
+}
 
 /**
  * Makes messages of frames. One that is handled at once is a view of the frame. For one that waits, a batch is copied and a
@@ -20,9 +30,8 @@ const OWN = 1;
 export class Incoming {
   readonly #hooks: IncomingHooks;
   readonly #maxMessageBytes: number;
-  readonly #kept = new Map<number, Message>();
+  readonly #held = new Map<number, Held>();
   #tokens = OWN;
-  #current: Message | undefined;
 
   constructor(maxMessageBytes: number, hooks: IncomingHooks) {
     this.#maxMessageBytes = maxMessageBytes;
@@ -31,43 +40,42 @@ export class Incoming {
 
   /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
   frame(message: Message, frame: Uint8Array): void {
-    this.#current = message;
-    try {
-      if (frame[0] === FrameKind.BATCH) this.#batch(frame);
-      else this.#single(message, frame);
-    } finally {
-      this.#current = undefined;
-    }
+    if (frame[0] === FrameKind.BATCH) this.#batch(frame);
+    else this.#single(message, frame);
   }
 
-  release(token: number): void {
-    if (token <= OWN) return;
-    this.#kept.get(token)?.release();
-    this.#kept.delete(token);
+  /** The application is done with a message. */
+  release(token: number, bytes: number): void {
+    if (token <= OWN) {
+      this.#hooks.consumed(bytes);
+      return;
+    }
+    const held = this.#held.get(token);
+    if (held === undefined) return;
+    this.#held.delete(token);
+    held.below.release();
+    if (!held.credited) this.#hooks.consumed(bytes);
   }
 
-  /** Bytes that stay valid without anything below. */
-  retain(token: number, data: Uint8Array): Uint8Array {
-    if (token === CURRENT && data.length > COPIED_BYTES && this.#current !== undefined)
-      return this.#current.retain().data.subarray(HEADER_BYTES);
-    if (token > OWN) {
-      this.#kept.delete(token);
-      return data;
-    }
-    return new Uint8Array(data);
+  /** The application keeps a message: the peer may send as much again at once. */
+  retain(token: number, data: Uint8Array): Uint8Array | undefined {
+    this.#hooks.consumed(data.length);
+    const held = this.#held.get(token);
+    if (held === undefined) return new Uint8Array(data); // a part of a batch: it must not keep the rest
+    held.credited = true;
+    const kept = held.below.retain().data.subarray(HEADER_BYTES);
+    if (kept.buffer === data.buffer && kept.byteOffset === data.byteOffset) return undefined;
+    this.#held.delete(token); // it was moved out of what is scarce below, and is nobody's any more
+    return kept;
   }
 
   #single(message: Message, frame: Uint8Array): void {
     this.#checkLength(frame.length - HEADER_BYTES);
     if (messagesOf(frame) !== 1)
       throw protocolError('a frame of one message says that it has another number');
-    if (this.#hooks.handlesAtOnce()) {
-      this.#hooks.deliver(frame.subarray(HEADER_BYTES), CURRENT);
-      return;
-    }
+    if (!this.#hooks.handlesAtOnce()) message.retain();
     const token = ++this.#tokens;
-    message.retain();
-    this.#kept.set(token, message);
+    this.#held.set(token, { below: message, credited: false });
     this.#hooks.deliver(message.data.subarray(HEADER_BYTES), token);
   }
 
@@ -97,9 +105,6 @@ export class Incoming {
     if (bytes > this.#maxMessageBytes) throw protocolError(`a message of ${bytes} bytes is too long`);
   }
 }
-
-/** Shorter messages are copied when they are retained, so that they do not keep a whole batch. */
-const COPIED_BYTES = 4096;
 
 /** How many messages a frame says that it has. */
 function messagesOf(frame: Uint8Array): number {
