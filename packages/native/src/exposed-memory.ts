@@ -1,7 +1,7 @@
 import { markAsUntransferable } from 'node:worker_threads';
 import { VerbmqError } from '@verbmq/core';
 import type { ExposedByTransport, ResolvedMemoryAccess } from '@verbmq/core/transport-kit';
-import { type Handle, MemoryUse } from './binding.js';
+import { type Handle, type MemoryRegistration, MemoryUse } from './binding.js';
 import { signKey } from './descriptor-key.js';
 import { type MemoryNote, NoteKind } from './memory-notes.js';
 import type { RdmaEngine } from './rdma-engine.js';
@@ -17,7 +17,7 @@ interface Exposure {
   readonly number: number;
   /** The device's registration; none where the device has nothing to do with the memory. */
   readonly region: number | undefined;
-  readonly words: BigUint64Array;
+  readonly data: Uint8Array<ArrayBuffer>;
   readonly atomic: boolean;
 }
 
@@ -28,6 +28,8 @@ export interface ExposedMemoriesInit {
   readonly secret: Uint8Array;
   /** Whether the devices do atomic operations; else this side's code does. */
   readonly nativeAtomics: boolean;
+  /** Whether memory of the application's own may be registered. */
+  readonly mayBorrow: boolean;
   /** Tells the peer; resolves when it knows, or the connection has ended. */
   readonly tellRevoked: (number: number) => Promise<void>;
 }
@@ -53,36 +55,25 @@ export class ExposedMemories {
     return this.#bytes;
   }
 
-  /** @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` or `ERR_VERBMQ_MEMLOCK` */
-  expose(bytes: number, access: ResolvedMemoryAccess): ExposedByTransport {
-    const { engine, handle, secret, nativeAtomics, tellRevoked } = this.#init;
+  /** @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS`, `ERR_VERBMQ_MEMLOCK` or `ERR_VERBMQ_UNSUPPORTED` */
+  expose(memory: number | Uint8Array, access: ResolvedMemoryAccess): ExposedByTransport {
+    const { secret, tellRevoked } = this.#init;
     const number = this.#takeNumber();
     try {
-      const { pageBytes } = engine.addon.layout;
-      const memory = allocate(bytes, pageBytes);
-      const start = engine.addon.offsetOfPage(memory);
-      const uses =
-        (access.read ? MemoryUse.remoteRead : 0) |
-        (access.write ? MemoryUse.remoteWrite : 0) |
-        (access.atomic && nativeAtomics ? MemoryUse.remoteAtomic : 0);
-      const registered = uses === 0 ? undefined : engine.registerMemory(handle, memory, start, bytes, uses);
+      const data = typeof memory === 'number' ? this.#allocate(memory) : this.#own(memory);
+      const { byteLength } = data;
+      const registered = this.#register(data, access);
       const address = registered?.address ?? 0n;
-      const exposure: Exposure = {
-        number,
-        region: registered?.region,
-        words: new BigUint64Array(memory, start, Math.floor(bytes / 8)),
-        atomic: access.atomic,
-      };
+      const exposure: Exposure = { number, region: registered?.region, data, atomic: access.atomic };
       this.#exposures.set(number, exposure);
-      if (registered !== undefined) this.#bytes += bytes;
       return {
-        data: new Uint8Array(memory, start, bytes),
+        data,
         address,
-        key: signKey(secret, { address, byteLength: bytes, access }, { rkey: registered?.rkey ?? 0, number }),
+        key: signKey(secret, { address, byteLength, access }, { rkey: registered?.rkey ?? 0, number }),
         revoke: async () => {
           if (this.#exposures.get(number) !== exposure) return;
           // Access has ended when this returns, whatever the peer does; that it is told spares both an abrupt end.
-          this.#end(exposure, bytes);
+          this.#end(exposure);
           await tellRevoked(number);
           this.#freePlaces.push(placeOf(number));
         },
@@ -101,11 +92,14 @@ export class ExposedMemories {
     const exposure = this.#exposures.get(number);
     if (exposure === undefined) throw refused('it was revoked, or never exposed');
     if (!exposure.atomic) throw refused('atomic was not granted');
-    const word = Number(offset / 8n);
-    const before = offset % 8n === 0n ? exposure.words[word] : undefined;
-    if (before === undefined) throw refused(`there is no aligned 64-bit integer at ${offset}`);
-    if (kind === NoteKind.fetchAdd) exposure.words[word] = before + first;
-    else if (before === first) exposure.words[word] = second;
+    const { data } = exposure;
+    if (offset % 8n !== 0n || offset + 8n > BigInt(data.byteLength)) {
+      throw refused(`there is no aligned 64-bit integer at ${offset}`);
+    }
+    const word = new BigUint64Array(data.buffer, data.byteOffset + Number(offset), 1);
+    const before = word[0] as bigint;
+    if (kind === NoteKind.fetchAdd) word[0] = before + first;
+    else if (before === first) word[0] = second;
     return before;
   }
 
@@ -115,11 +109,52 @@ export class ExposedMemories {
     this.#bytes = 0;
   }
 
-  #end(exposure: Exposure, bytes: number): void {
-    this.#exposures.delete(exposure.number);
-    if (exposure.region === undefined) return;
-    this.#init.engine.deregisterMemory(this.#init.handle, exposure.region);
-    this.#bytes -= bytes;
+  #register(
+    { buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>,
+    access: ResolvedMemoryAccess,
+  ): MemoryRegistration | undefined {
+    const { engine, handle, nativeAtomics } = this.#init;
+    const uses =
+      (access.read ? MemoryUse.remoteRead : 0) |
+      (access.write ? MemoryUse.remoteWrite : 0) |
+      (access.atomic && nativeAtomics ? MemoryUse.remoteAtomic : 0);
+    if (uses === 0) return undefined;
+    const registered = engine.registerMemory(handle, buffer, byteOffset, byteLength, uses);
+    this.#bytes += byteLength;
+    return registered;
+  }
+
+  #end({ number, region, data }: Exposure): void {
+    this.#exposures.delete(number);
+    if (region === undefined) return;
+    this.#init.engine.deregisterMemory(this.#init.handle, region);
+    this.#bytes -= data.byteLength;
+  }
+
+  /** Whole pages, shared with nothing else. */
+  #allocate(bytes: number): Uint8Array<ArrayBuffer> {
+    assertRegistrable(bytes);
+    const { addon } = this.#init.engine;
+    const { pageBytes } = addon.layout;
+    let memory: ArrayBuffer;
+    try {
+      memory = new ArrayBuffer(Math.ceil(bytes / pageBytes) * pageBytes + pageBytes);
+    } catch (cause) {
+      throw new VerbmqError('ERR_VERBMQ_NO_BUFFERS', `${bytes} bytes of memory cannot be had`, { cause });
+    }
+    markAsUntransferable(memory);
+    return new Uint8Array(memory, addon.offsetOfPage(memory), bytes);
+  }
+
+  #own(memory: Uint8Array): Uint8Array<ArrayBuffer> {
+    assertRegistrable(memory.byteLength);
+    if (!this.#init.mayBorrow) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_UNSUPPORTED',
+        'on kernels before 5.12 memory of the application cannot be registered without harm to child processes: give expose() a length, and use the memory that it allocates',
+      );
+    }
+    return memory as Uint8Array<ArrayBuffer>;
   }
 
   #takeNumber(): number {
@@ -141,22 +176,12 @@ export function placeOf(number: number): number {
   return number % MOST_EXPOSURES;
 }
 
-/** Whole pages, shared with nothing else: the device works on them. */
-function allocate(bytes: number, pageBytes: number): ArrayBuffer {
-  if (bytes > MOST_BYTES) {
-    throw new VerbmqError(
-      'ERR_VERBMQ_NO_BUFFERS',
-      `a device registers at most ${MOST_BYTES} bytes at once: expose ${bytes} bytes in several pieces`,
-    );
-  }
-  let memory: ArrayBuffer;
-  try {
-    memory = new ArrayBuffer(Math.ceil(bytes / pageBytes) * pageBytes + pageBytes);
-  } catch (cause) {
-    throw new VerbmqError('ERR_VERBMQ_NO_BUFFERS', `${bytes} bytes of memory cannot be had`, { cause });
-  }
-  markAsUntransferable(memory);
-  return memory;
+function assertRegistrable(bytes: number): void {
+  if (bytes <= MOST_BYTES) return;
+  throw new VerbmqError(
+    'ERR_VERBMQ_NO_BUFFERS',
+    `a device registers at most ${MOST_BYTES} bytes at once: expose ${bytes} bytes in several pieces`,
+  );
 }
 
 function refused(why: string): VerbmqError {

@@ -43,6 +43,7 @@ export class OneSidedMemory {
       handle,
       secret,
       nativeAtomics: this.atomics === 'native',
+      mayBorrow: !forkHidesPages,
       tellRevoked: (number) => this.#tellRevoked(number),
     });
   }
@@ -51,8 +52,8 @@ export class OneSidedMemory {
     return this.#exposed.registeredBytes + this.#operations.registeredBytes;
   }
 
-  expose(bytes: number, access: ResolvedMemoryAccess): ExposedByTransport {
-    return this.#exposed.expose(bytes, access);
+  expose(memory: number | Uint8Array, access: ResolvedMemoryAccess): ExposedByTransport {
+    return this.#exposed.expose(memory, access);
   }
 
   async read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {

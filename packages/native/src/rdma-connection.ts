@@ -143,8 +143,11 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   // ---- one-sided memory ------------------------------------------------------------------------------------
 
-  protected override async _expose(bytes: number, access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
-    return this.#oneSided.expose(bytes, access);
+  protected override async _expose(
+    memory: number | Uint8Array,
+    access: ResolvedMemoryAccess,
+  ): Promise<ExposedByTransport> {
+    return this.#oneSided.expose(memory, access);
   }
 
   protected override _read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {

@@ -189,8 +189,11 @@ export class TcpConnection extends Connection {
 
   // ---- one-sided operations ----------------------------------------------------------------------------------------
 
-  protected override async _expose(bytes: number, access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
-    return this.#regions.expose(bytes, access);
+  protected override async _expose(
+    memory: number | Uint8Array,
+    access: ResolvedMemoryAccess,
+  ): Promise<ExposedByTransport> {
+    return this.#regions.expose(memory, access);
   }
 
   protected override _read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {

@@ -70,6 +70,17 @@ const CONNECTION: Rows<Connection> = [
   ['expose nothing', (client) => client.expose(0, { read: true }), RangeError],
   ['expose less than nothing', (client) => client.expose(-1, { read: true }), RangeError],
   ['expose a string', (client) => client.expose('10' as Wrong, { read: true }), TypeError],
+  ['expose an empty array', (client) => client.expose(new Uint8Array(0), { read: true }), RangeError],
+  [
+    'expose memory that threads share',
+    (client) => client.expose(new Uint8Array(new SharedArrayBuffer(8)), { read: true }),
+    TypeError,
+  ],
+  [
+    'expose memory for atomics that is not aligned',
+    (client) => client.expose(new Uint8Array(16).subarray(4), { atomic: true }),
+    RangeError,
+  ],
   ['expose for no purpose', (client) => client.expose(10, {}), TypeError],
   ['expose without access', (client) => client.expose(10, undefined as Wrong), TypeError],
   ['expose for a string', (client) => client.expose(10, { read: 'yes' } as Wrong), TypeError],

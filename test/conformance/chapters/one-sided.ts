@@ -47,6 +47,24 @@ export function oneSided(setUp: SetUp): void {
     expectBytes(await server.attach(Buffer.from(message!).toString()).read(0, 64), pattern(64));
   });
 
+  testOneSided('memory of the application is exposed as it is, on several connections', async () => {
+    const pairs = [await connectPair(setUp), await connectPair(setUp)];
+    const own = new Uint8Array(1024).subarray(16, 816);
+    own.fill(3);
+    const views = await Promise.all(
+      pairs.map(async ({ client, server }) => {
+        const owned = await server.expose(own, access);
+        expect(owned.data).toBe(own);
+        return client.attach(owned.descriptor);
+      }),
+    );
+    for (const [n, view] of views.entries()) await view.write(n * 400, pattern(400, n));
+    expectBytes(own, Buffer.concat([pattern(400, 0), pattern(400, 1)]));
+    for (const view of views) expectBytes(await view.read(0, 800), own);
+    // What lies beside it in the same buffer is nobody's business.
+    expectBytes(new Uint8Array(own.buffer).subarray(0, 16), new Uint8Array(16));
+  });
+
   testOneSided('read gives all, a part, or nothing of the memory as it is now', async () => {
     const pair = await connectPair(setUp);
     const { owned, remote } = await share(pair, 5000, access);

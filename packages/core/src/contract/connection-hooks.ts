@@ -64,7 +64,10 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
   freeOutgoing(_lease: OutgoingLease): void {}
 
   /** Called only where `capabilities.oneSided` is not `'none'`; so are the four that follow. */
-  protected _expose(_bytes: number, _access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
+  protected _expose(
+    _memory: number | Uint8Array,
+    _access: ResolvedMemoryAccess,
+  ): Promise<ExposedByTransport> {
     throw this._unsupported('exposing memory');
   }
   protected _read(_remote: DescriptorFields, _offset: number, _target: Uint8Array): Promise<void> {

@@ -1,4 +1,5 @@
 // Longer than 300 lines because it is the contract: half of it is documentation of the public methods, in one place.
+import { markAsUntransferable } from 'node:worker_threads';
 import type { HostAddress, PathAddress } from './address.js';
 import type { Capabilities } from './capabilities.js';
 import { ConnectionHooks } from './connection-hooks.js';
@@ -8,6 +9,7 @@ import { Inbox, type MessageHandler } from './inbox.js';
 import { type CloseInfo, type ConnectionState, Lifecycle } from './lifecycle.js';
 import type { Logger } from './logger.js';
 import {
+  checkMemoryToExpose,
   type DescriptorFields,
   decodeDescriptor,
   type ExposedMemory,
@@ -191,16 +193,21 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   // ---- one-sided memory ------------------------------------------------------------------------------------
 
   /**
-   * Makes `bytes` zeroed bytes of local memory reachable for the peer, who needs the descriptor. The access ends with
-   * `revoke()` or with the connection.
+   * Makes local memory reachable for the peer, who needs the descriptor: so many zeroed bytes, or memory of the
+   * application's own, which may be exposed on several connections and can from then on not be transferred to
+   * another thread. The access ends with `revoke()` or with the connection.
+   * Rejects with `ERR_VERBMQ_NO_BUFFERS` or `ERR_VERBMQ_MEMLOCK` when the memory cannot be had, and with
+   * `ERR_VERBMQ_CLOSED`, `ERR_VERBMQ_UNSUPPORTED`.
    */
-  async expose(bytes: number, access: MemoryAccess): Promise<ExposedMemory> {
-    checkInteger('bytes', bytes, 1, Number.MAX_SAFE_INTEGER);
+  async expose(memory: number | Uint8Array, access: MemoryAccess): Promise<ExposedMemory> {
     const granted = resolveMemoryAccess(access);
+    const bytes = checkMemoryToExpose(memory, granted);
     this.#lifecycle.assertOpen('expose');
     this.#assertSupported('oneSided', 'exposing memory');
     if (granted.atomic) this.#assertSupported('atomics', 'exposing memory for atomics');
-    const exposed = await this._expose(bytes, granted);
+    // Whoever works on it, a device among them, must find it where it is.
+    if (typeof memory !== 'number') markAsUntransferable(memory.buffer);
+    const exposed = await this._expose(memory, granted);
     let revoked: Promise<void> | undefined;
     return {
       data: exposed.data,

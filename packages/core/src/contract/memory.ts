@@ -120,6 +120,28 @@ export function resolveMemoryAccess(access: MemoryAccess): ResolvedMemoryAccess 
   return { read, write, atomic };
 }
 
+/**
+ * The length in bytes of memory that is to be exposed.
+ * @throws TypeError or RangeError when it cannot be.
+ */
+export function checkMemoryToExpose(memory: number | Uint8Array, access: ResolvedMemoryAccess): number {
+  if (typeof memory === 'number') return checkInteger('bytes', memory, 1, Number.MAX_SAFE_INTEGER);
+  if (!(memory instanceof Uint8Array)) {
+    throw new TypeError(`memory must be a length in bytes or a Uint8Array, not ${describe(memory)}`);
+  }
+  const { buffer, byteOffset, byteLength } = memory;
+  if (!(buffer instanceof ArrayBuffer) || (buffer as { resizable?: boolean }).resizable === true) {
+    throw new TypeError('memory to be exposed must lie in an ArrayBuffer of fixed length');
+  }
+  if (byteLength === 0) throw new RangeError('memory to be exposed must have 1 byte or more');
+  if (access.atomic && byteOffset % 8 !== 0) {
+    throw new RangeError(
+      `memory for atomics must start at a multiple of 8 in its buffer, not at ${byteOffset}`,
+    );
+  }
+  return byteLength;
+}
+
 /** @throws RangeError when `length` bytes from `offset` do not lie within `byteLength`. */
 export function checkBounds(offset: number, length: number, byteLength: number): void {
   checkInteger('offset', offset, 0, byteLength);

@@ -154,9 +154,12 @@ export class MemoryConnection extends Connection {
 
   // ---- one-sided memory ------------------------------------------------------------------------------------
 
-  protected override async _expose(bytes: number, access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
-    this.#assertMemory(bytes);
-    return this.#regions.expose(bytes, access);
+  protected override async _expose(
+    memory: number | Uint8Array,
+    access: ResolvedMemoryAccess,
+  ): Promise<ExposedByTransport> {
+    this.#assertMemory(typeof memory === 'number' ? memory : memory.byteLength);
+    return this.#regions.expose(memory, access);
   }
 
   protected override async _read(

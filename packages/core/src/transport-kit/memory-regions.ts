@@ -24,7 +24,9 @@ export class MemoryRegions {
   readonly #regions = new Map<string, Region>();
   #bytes = 0;
 
-  expose(bytes: number, access: ResolvedMemoryAccess): ExposedByTransport {
+  /** @param memory how many bytes, or memory of the application's own */
+  expose(memory: number | Uint8Array, access: ResolvedMemoryAccess): ExposedByTransport {
+    const bytes = typeof memory === 'number' ? memory : memory.byteLength;
     if (this.#bytes + bytes > MAX_EXPOSED_BYTES) {
       throw new VerbmqError(
         'ERR_VERBMQ_NO_BUFFERS',
@@ -32,7 +34,7 @@ export class MemoryRegions {
       );
     }
     const key = randomFillSync(new Uint8Array(KEY_BYTES));
-    const data = allocateZeroed(bytes);
+    const data = typeof memory === 'number' ? allocateZeroed(memory) : memory;
     const name = nameOf(key);
     this.#regions.set(name, { data, view: new DataView(data.buffer, data.byteOffset, bytes), access });
     this.#bytes += bytes;
