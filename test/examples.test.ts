@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { startExample, startService } from './support/example.js';
+import { counterExample, tableExample } from './support/one-sided-examples.js';
 import { orderExample } from './support/order-example.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -30,6 +31,15 @@ describe('the echo example', () => {
 
 describe('the order example', () => {
   it.each(URLS)('takes, packs and tells of orders over %s', (_, url) => orderExample(url));
+});
+
+describe('the examples of one-sided memory', () => {
+  it.each(URLS)('share a table over %s, which a blocked owner holds up', async (_, url) => {
+    // Here the owner's code has to answer; one read may have been on its way.
+    expect(await tableExample(url)).toBeLessThanOrEqual(1);
+  });
+
+  it.each(URLS)('share a counter over %s', (_, url) => counterExample(url));
 });
 
 describe('the example of tracing', () => {
