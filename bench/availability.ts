@@ -8,6 +8,7 @@ const RDMA_CONTESTANTS = [
   'rdma-event',
   'rdma-adaptive',
   'rdma-busy',
+  'auto-rdma',
   'rpc-rdma',
   'push-rdma',
   'read-rdma',

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Address } from '@verbmq/core';
 import { type Polling, RdmaTransport } from '@verbmq/native';
 import { TcpTransport } from '@verbmq/tcp-fallback';
+import { type PathPolicy, VerbmqTransport } from 'verbmq';
 import { isPeer, loadPeer, type PeerName } from '../peers.js';
 import type { EchoContestant } from './contestant.js';
 import { nodeNet } from './node-net.js';
@@ -20,6 +21,8 @@ const OWN_CONTESTANTS = {
   tcp: () => verbmqEcho(tcp, tcpAddress),
   'tcp-1000': () => verbmqEcho(tcp, tcpAddress),
   unix: () => verbmqEcho(tcp, unixAddress),
+  auto: () => verbmqEcho(auto('tcp'), autoAddress),
+  'auto-rdma': () => verbmqEcho(auto('require-rdma'), rdmaAddress),
   'rdma-event': () => verbmqEcho(rdma('event'), rdmaAddress),
   'rdma-adaptive': () => verbmqEcho(rdma('adaptive'), rdmaAddress),
   'rdma-busy': () => verbmqEcho(rdma('busy'), rdmaAddress),
@@ -45,6 +48,15 @@ export async function createContestant(name: NodeContestantName): Promise<EchoCo
 
 function tcp(): TcpTransport {
   return new TcpTransport();
+}
+
+/** Which path it takes is certain: one that requires RDMA has it when `connect` resolves. */
+function auto(policy: PathPolicy): () => VerbmqTransport {
+  return () => new VerbmqTransport({ policy });
+}
+
+function autoAddress(): Address {
+  return 'verbmq://127.0.0.1:0';
 }
 
 function tcpAddress(): Address {

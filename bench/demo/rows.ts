@@ -49,11 +49,17 @@ export const DEMO_TRANSPORTS: readonly DemoTransport[] = [
     rows: [{ title: 'Unix socket', contestant: 'unix' }],
   },
   {
+    title: 'auto, on TCP',
+    probe: () => probe(new TcpTransport()),
+    rows: [{ title: 'auto, on TCP', contestant: 'auto' }],
+  },
+  {
     title: 'RDMA',
     probe: probeRdma,
     rows: [
       { title: 'RDMA, event', contestant: 'rdma-event' },
       { title: 'RDMA, adaptive', contestant: 'rdma-adaptive' },
+      { title: 'auto, on RDMA', contestant: 'auto-rdma' },
     ],
   },
 ];

@@ -19,7 +19,7 @@ describe('the demo', () => {
     const { progress, written } = recordProgress();
     const results = await runDemo(progress, { warmUpMs: 20, measuredMs: 50 });
     const outcomeOf = (title: string) => results.find((result) => result.title === title)?.outcome;
-    for (const title of ['TCP', 'Unix socket']) {
+    for (const title of ['TCP', 'Unix socket', 'auto, on TCP']) {
       const outcome = outcomeOf(title);
       if (outcome?.kind !== 'measured')
         throw new Error(`${title} was not measured: ${JSON.stringify(outcome)}`);

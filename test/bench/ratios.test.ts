@@ -152,6 +152,8 @@ describe('RATIOS', () => {
       'tcp_rate_vs_net at-least 2',
       'tcp_rate_vs_net_gathered at-least 0.8',
       'tcp_large_vs_net at-least 0.9',
+      'auto_rtt_vs_tcp at-most 1.1',
+      'auto_rate_vs_tcp at-least 0.9',
       'scale_1000_vs_1 at-least 0.8',
       'tcp_connection_kib at-most 64',
       'rpc_rate_vs_best_peer at-least 1.5',
@@ -164,6 +166,7 @@ describe('RATIOS', () => {
       'large_vs_read_bw at-least 0.9',
       'rate_vs_send_bw at-least 0.7',
       'onesided_cpu_vs_tcp at-most 0.1',
+      'auto_rdma_rtt_vs_rdma at-most 1.1',
       'rpc_over_rdma_vs_raw at-most 1.4',
     ]);
   });
