@@ -42,7 +42,8 @@ it('a mistake in the command line ends the benchmark with status 2', () => {
 
 it('many connections carry the load together, and their memory is told', async () => {
   const pair = await EchoPair.start('tcp-1000');
-  expect(pair.connectionKib).toBeGreaterThan(0);
+  expect(pair.connectionKib).toBeGreaterThan(1);
+  expect(pair.connectionKib).toBeLessThan(64); // the goal of tcp_connection_kib
   const { messages } = await pair.load({ bytes: 64, inFlight: 2, durationMs: 10 });
   expect(messages).toBeGreaterThanOrEqual(2000);
   await pair.stop();

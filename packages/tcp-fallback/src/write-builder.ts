@@ -1,7 +1,8 @@
 import { HEADER_BYTES } from './frame.js';
 
-/** The memory of a batch. */
+/** The most memory of a batch. It begins with less: what a thousand connections write in one tick takes no 64 MB. */
 const BATCH_BYTES = 64 * 1024;
+const FIRST_BATCH_BYTES = 8 * 1024;
 
 /**
  * The end of a batch that `fits` leaves free: for control frames, and for the headers of frames whose payload is not
@@ -9,16 +10,25 @@ const BATCH_BYTES = 64 * 1024;
  */
 const RESERVED_BYTES = 1024;
 
-/** Batches that are kept for the next write, for all connections of the process together. */
+/** Batches of each size that are kept for the next write, for all connections of the process together. */
 const MAX_POOLED = 16;
 
 /** Where frames are copied one behind the other. */
 class Batch {
-  readonly bytes = new Uint8Array(BATCH_BYTES);
-  readonly view = new DataView(this.bytes.buffer);
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+
+  constructor(length: number) {
+    this.bytes = new Uint8Array(length);
+    this.view = new DataView(this.bytes.buffer);
+  }
 }
 
-const pool: Batch[] = [];
+const firstBatches: Batch[] = [];
+const wholeBatches: Batch[] = [];
+
+/** What a write has none of. One for all: a list of its own for each would outlive the tick, once for each connection. */
+const NONE: never[] = [];
 
 /** Somebody who waits until his memory has been written from. */
 export interface Waiter {
@@ -36,7 +46,10 @@ export interface Write {
 
 /** The memory of a write's batches is free again. */
 export function recycle(batches: readonly Batch[]): void {
-  for (const batch of batches) if (pool.length < MAX_POOLED) pool.push(batch);
+  for (const batch of batches) {
+    const pool = batch.bytes.length === BATCH_BYTES ? wholeBatches : firstBatches;
+    if (pool.length < MAX_POOLED) pool.push(batch);
+  }
 }
 
 /**
@@ -48,9 +61,9 @@ export class WriteBuilder {
   #used = 0;
   /** Where the part of the batch begins that is not among the pieces yet. */
   #start = 0;
-  #pieces: Uint8Array[] = [];
-  #batches: Batch[] = [];
-  #waiters: Waiter[] = [];
+  #pieces: Uint8Array[] = NONE;
+  #batches: Batch[] = NONE;
+  #waiters: Waiter[] = NONE;
   /** What there is to write, in bytes. */
   bytes = 0;
 
@@ -67,7 +80,7 @@ export class WriteBuilder {
   /** Begins another batch; what is in the present one stays part of the write. */
   nextBatch(): void {
     this.#cut();
-    if (this.#batch !== undefined) this.#batches.push(this.#batch);
+    if (this.#batch !== undefined) this.#batches = appended(this.#batches, this.#batch);
     this.#batch = undefined;
     this.#used = 0;
     this.#start = 0;
@@ -75,9 +88,9 @@ export class WriteBuilder {
 
   /** Copies a whole frame, for which there must be room. */
   frame(type: number, payload: Uint8Array): void {
-    const { bytes, view } = this.#current();
-    const at = this.#used;
     const { length } = payload;
+    const { bytes, view } = this.#room(HEADER_BYTES + length);
+    const at = this.#used;
     view.setUint32(at, length, true);
     view.setUint32(at + 4, type, true);
     if (length > 0) bytes.set(payload, at + HEADER_BYTES);
@@ -92,13 +105,13 @@ export class WriteBuilder {
   }
 
   uint32(value: number): void {
-    this.#current().view.setUint32(this.#used, value, true);
+    this.#room(4).view.setUint32(this.#used, value, true);
     this.#used += 4;
     this.bytes += 4;
   }
 
   copy(bytes: Uint8Array): void {
-    this.#current().bytes.set(bytes, this.#used);
+    this.#room(bytes.byteLength).bytes.set(bytes, this.#used);
     this.#used += bytes.byteLength;
     this.bytes += bytes.byteLength;
   }
@@ -106,13 +119,13 @@ export class WriteBuilder {
   /** Takes memory where it lies. */
   borrow(bytes: Uint8Array): void {
     this.#cut();
-    this.#pieces.push(bytes);
+    this.#pieces = appended(this.#pieces, bytes);
     this.bytes += bytes.byteLength;
   }
 
   /** Somebody is told when the write is done. */
   wait(waiter: Waiter): void {
-    this.#waiters.push(waiter);
+    this.#waiters = appended(this.#waiters, waiter);
   }
 
   /** The write, complete; the builder begins the next one. */
@@ -134,20 +147,44 @@ export class WriteBuilder {
   }
 
   #reset(): void {
-    this.#pieces = [];
-    this.#batches = [];
-    this.#waiters = [];
+    this.#pieces = NONE;
+    this.#batches = NONE;
+    this.#waiters = NONE;
     this.bytes = 0;
   }
 
-  #current(): Batch {
-    this.#batch ??= pool.pop() ?? new Batch();
-    return this.#batch;
+  /** The batch, with room for so many bytes at `#used`: they are no more than `fits` or `hasRoom` allowed. */
+  #room(bytes: number): Batch {
+    const batch = this.#batch;
+    return batch !== undefined && this.#used + bytes <= batch.bytes.length
+      ? batch
+      : this.#larger(batch, bytes);
+  }
+
+  #larger(batch: Batch | undefined, bytes: number): Batch {
+    if (batch === undefined && bytes <= FIRST_BATCH_BYTES) {
+      this.#batch = firstBatches.pop() ?? new Batch(FIRST_BATCH_BYTES);
+      return this.#batch;
+    }
+    const whole = wholeBatches.pop() ?? new Batch(BATCH_BYTES);
+    if (batch !== undefined && this.#start === 0) {
+      whole.bytes.set(batch.bytes.subarray(0, this.#used)); // one piece is cheaper to write than two
+      recycle([batch]);
+    } else this.nextBatch();
+    this.#batch = whole;
+    return whole;
   }
 
   #cut(): void {
     if (this.#batch === undefined || this.#used === this.#start) return;
-    this.#pieces.push(this.#batch.bytes.subarray(this.#start, this.#used));
+    this.#pieces = appended(this.#pieces, this.#batch.bytes.subarray(this.#start, this.#used));
     this.#start = this.#used;
   }
+}
+
+/** The list with one more. It is another list where it was {@link NONE}. */
+function appended<T>(list: T[], item: T): T[] {
+  if (list.length === 0) return [item];
+  list.push(item);
+  return list;
 }
