@@ -26,6 +26,12 @@ describe('parseBandwidthReport', () => {
     );
   });
 
+  it('does not take nothing for a figure', () => {
+    // As it was printed where the tool could not tell the time.
+    const report = reportOf('1048576    80               0.00               0.00   \t\t   0.000000');
+    expect(() => parseBandwidthReport('ib_read_bw', report)).toThrow(/measured nothing/);
+  });
+
   it('does not take another test for a bandwidth test', () => {
     const output = ` #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]\n 64 1000 106.81 655.92 159.17\n`;
     expect(() => parseBandwidthReport('ib_send_bw', output)).toThrow(/no BW average/);
