@@ -45,6 +45,7 @@ export class ExposedMemories {
   readonly #freePlaces: number[] = [];
   readonly #generations: number[] = [];
   #bytes = 0;
+  #proof: MemoryRegistration | undefined;
 
   constructor(init: ExposedMemoriesInit) {
     this.#init = init;
@@ -101,6 +102,19 @@ export class ExposedMemories {
     if (kind === NoteKind.fetchAdd) word[0] = before + first;
     else if (before === first) word[0] = second;
     return before;
+  }
+
+  /** Memory for the peer to try an atomic operation on. It is made once, when the peer asks, and holds `value`. */
+  proof(value?: bigint): MemoryRegistration {
+    if (this.#proof !== undefined) return this.#proof;
+    if (value === undefined) throw refused('a proof of atomic operations was not asked for');
+    const data = this.#allocate(8);
+    new BigUint64Array(data.buffer, data.byteOffset, 1)[0] = value;
+    const access = { read: false, write: false, atomic: true };
+    const registered = this.#register(data, access);
+    if (registered === undefined) throw refused('this device has no atomic operations');
+    this.#proof = registered;
+    return registered;
   }
 
   /** The connection has ended, and every registration with it. The memory stays the application's. */

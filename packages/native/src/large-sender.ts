@@ -5,10 +5,10 @@ import { BufferPool, bufferBytesFor, type PooledBuffer, viewOf } from './buffer-
 import type { RdmaEngine } from './rdma-engine.js';
 
 /**
- * From this length on a message that the caller lends is registered where it lies, for the time that the peer takes to
- * read it; a shorter one is copied. docs/performance.md tells how it was measured.
+ * From this length on, memory of the caller's is registered where it lies, for as long as a device needs it; what is
+ * shorter is copied to or from memory that is registered already. docs/performance.md tells how it was measured.
  */
-const BORROW_BYTES = 256 * 1024;
+export const BORROW_BYTES = 256 * 1024;
 
 /** The names of leases are negative, so that they are not those of slots; −1 is taken too. */
 const FIRST_TOKEN = -2;

@@ -21,7 +21,21 @@ export const NoteKind = {
   fetchAdd: 2,
   /** The owner is asked to store `second` where it finds `first`, and to answer with the value before. */
   compareAndSwap: 3,
+  /** The owner is asked for memory that holds `first`, to try an atomic operation on, and to answer with its address. */
+  proofAddress: 4,
+  /** The owner is asked for the device's key to that. */
+  proofKey: 5,
 } as const;
+
+const KINDS: ReadonlySet<number> = new Set(Object.values(NoteKind));
+
+/** A note; what it has no use for is 0. */
+export function noteOf(
+  kind: MemoryNote['kind'],
+  { number = 0, offset = 0, first = 0n, second = 0n } = {},
+): MemoryNote {
+  return { kind, number, offset: BigInt(offset), first, second };
+}
 
 /** kind u32, number u32, offset u64, first u64, second u64, little-endian; the answer to each is a u64. */
 const NOTE_BYTES = 32;
@@ -115,11 +129,9 @@ function encode(frame: Buffer, at: number, { kind, number, offset, first, second
 
 function decode(frame: Buffer, at: number): MemoryNote {
   const kind = frame.readUInt32LE(at);
-  if (kind !== NoteKind.revoked && kind !== NoteKind.fetchAdd && kind !== NoteKind.compareAndSwap) {
-    throw malformed(`a note about exposed memory is of unknown kind ${kind}`);
-  }
+  if (!KINDS.has(kind)) throw malformed(`a note about exposed memory is of unknown kind ${kind}`);
   return {
-    kind,
+    kind: kind as MemoryNote['kind'],
     number: frame.readUInt32LE(at + 4),
     offset: frame.readBigUInt64LE(at + 8),
     first: frame.readBigUInt64LE(at + 16),

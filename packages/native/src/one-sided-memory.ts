@@ -1,9 +1,10 @@
 import { VerbmqError } from '@verbmq/core';
 import type { DescriptorFields, ExposedByTransport, ResolvedMemoryAccess } from '@verbmq/core/transport-kit';
+import { AtomicOrder } from './atomic-order.js';
 import { type ConnectionDescription, EventKind, type Handle, SubmissionKind } from './binding.js';
 import { type MemoryKey, verifyKey } from './descriptor-key.js';
 import { ExposedMemories, placeOf } from './exposed-memory.js';
-import { type MemoryNote, MemoryNotes, NoteKind } from './memory-notes.js';
+import { type MemoryNote, MemoryNotes, NoteKind, noteOf } from './memory-notes.js';
 import { OneSidedOperations, type Operation } from './one-sided-operations.js';
 import type { RdmaEngine } from './rdma-engine.js';
 
@@ -19,6 +20,7 @@ export class OneSidedMemory {
   readonly #exposed: ExposedMemories;
   readonly #operations: OneSidedOperations;
   readonly #notes: MemoryNotes;
+  readonly #atomicOrder: AtomicOrder;
   /** Descriptors that were verified. */
   readonly #keys = new WeakMap<DescriptorFields, MemoryKey>();
   /** The last number of each place that the peer has revoked. */
@@ -38,6 +40,7 @@ export class OneSidedMemory {
     this.#failed = failed;
     this.#notes = new MemoryNotes(engine, handle, peerSlotBytes - engine.addon.layout.headerBytes);
     this.#operations = new OneSidedOperations(engine, handle, !forkHidesPages);
+    this.#atomicOrder = new AtomicOrder(this.#notes, this.#operations);
     this.#exposed = new ExposedMemories({
       engine,
       handle,
@@ -66,10 +69,11 @@ export class OneSidedMemory {
 
   async fetchAdd(remote: DescriptorFields, offset: number, addend: bigint): Promise<bigint> {
     const key = this.#keyOf(remote);
+    const { number } = key;
     if (this.atomics === 'emulated') {
-      return this.#notes.ask(noteOf(NoteKind.fetchAdd, key.number, offset, addend, 0n));
+      return this.#notes.ask(noteOf(NoteKind.fetchAdd, { number, offset, first: addend }));
     }
-    return this.#operations.run({
+    return this.#atomicOrder.run({
       ...this.#place(remote, key, offset),
       kind: SubmissionKind.fetchAdd,
       view: undefined,
@@ -84,10 +88,13 @@ export class OneSidedMemory {
     desired: bigint,
   ): Promise<bigint> {
     const key = this.#keyOf(remote);
+    const { number } = key;
     if (this.atomics === 'emulated') {
-      return this.#notes.ask(noteOf(NoteKind.compareAndSwap, key.number, offset, expected, desired));
+      return this.#notes.ask(
+        noteOf(NoteKind.compareAndSwap, { number, offset, first: expected, second: desired }),
+      );
     }
-    return this.#operations.run({
+    return this.#atomicOrder.run({
       ...this.#place(remote, key, offset),
       kind: SubmissionKind.compareAndSwap,
       view: undefined,
@@ -111,13 +118,10 @@ export class OneSidedMemory {
   fail(error: VerbmqError): void {
     this.#operations.fail(error);
     const { asked, waiting } = this.#notes.end();
-    for (const { note, resolve, reject } of asked) {
+    for (const { note, resolve, reject } of [...asked, ...waiting]) {
+      const changes = note.kind === NoteKind.fetchAdd || note.kind === NoteKind.compareAndSwap;
       if (note.kind === NoteKind.revoked) resolve(0n);
-      else reject(error.withUnknownOutcome());
-    }
-    for (const { note, resolve, reject } of waiting) {
-      if (note.kind === NoteKind.revoked) resolve(0n);
-      else reject(error);
+      else reject(changes && asked.some((each) => each.note === note) ? error.withUnknownOutcome() : error);
     }
   }
 
@@ -172,23 +176,22 @@ export class OneSidedMemory {
   }
 
   #answer(note: MemoryNote): bigint {
-    if (note.kind !== NoteKind.revoked) return this.#exposed.atomic(note);
-    const place = placeOf(note.number);
-    this.#revoked.set(place, Math.max(note.number, this.#revoked.get(place) ?? 0));
-    return 0n;
+    switch (note.kind) {
+      case NoteKind.proofAddress:
+        return this.#exposed.proof(note.first).address;
+      case NoteKind.proofKey:
+        return BigInt(this.#exposed.proof().rkey);
+      case NoteKind.revoked: {
+        const place = placeOf(note.number);
+        this.#revoked.set(place, Math.max(note.number, this.#revoked.get(place) ?? 0));
+        return 0n;
+      }
+      default:
+        return this.#exposed.atomic(note);
+    }
   }
 
   async #tellRevoked(number: number): Promise<void> {
-    await this.#notes.ask(noteOf(NoteKind.revoked, number, 0, 0n, 0n));
+    await this.#notes.ask(noteOf(NoteKind.revoked, { number }));
   }
-}
-
-function noteOf(
-  kind: MemoryNote['kind'],
-  number: number,
-  offset: number,
-  first: bigint,
-  second: bigint,
-): MemoryNote {
-  return { kind, number, offset: BigInt(offset), first, second };
 }

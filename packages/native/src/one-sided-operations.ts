@@ -2,13 +2,9 @@ import type { VerbmqError } from '@verbmq/core';
 import { Fifo } from '@verbmq/core/transport-kit';
 import { type Handle, MemoryUse, SubmissionKind } from './binding.js';
 import { BufferPool, type PooledBuffer, viewOf } from './buffer-pool.js';
+import { BORROW_BYTES } from './large-sender.js';
 import type { OneSidedOperation, RdmaEngine } from './rdma-engine.js';
 
-/**
- * From this length on, the application's own memory is registered for the time of the operation; shorter ones go through a
- * buffer that is registered already. docs/performance.md tells how it was measured.
- */
-const BORROW_BYTES = 256 * 1024;
 /** Operations that the engine is given at once: enough to keep the device busy, few enough that their buffers are bounded. */
 const MOST_IN_FLIGHT = 64;
 const MOST_BUFFERED_BYTES = 4 * 1024 * 1024;
@@ -69,6 +65,7 @@ export class OneSidedOperations {
 
   /** Resolves when it is done, with the value before where it is an atomic one. */
   run(operation: Operation): Promise<bigint> {
+    if (this.#error !== undefined) return Promise.reject(this.#error);
     return new Promise((resolve, reject) => {
       const bytes = operation.view?.byteLength ?? 8;
       this.#waiting.push({ ...operation, bytes, resolve, reject });
