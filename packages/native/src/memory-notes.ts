@@ -38,7 +38,7 @@ export function noteOf(
 }
 
 /** kind u32, number u32, offset u64, first u64, second u64, little-endian; the answer to each is a u64. */
-const NOTE_BYTES = 32;
+export const NOTE_BYTES = 32;
 const ANSWER_BYTES = 8;
 
 interface Asked {

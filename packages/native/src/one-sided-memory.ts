@@ -4,7 +4,7 @@ import { AtomicOrder } from './atomic-order.js';
 import { type ConnectionDescription, EventKind, type Handle, SubmissionKind } from './binding.js';
 import { type MemoryKey, verifyKey } from './descriptor-key.js';
 import { ExposedMemories, placeOf } from './exposed-memory.js';
-import { type MemoryNote, MemoryNotes, NoteKind, noteOf } from './memory-notes.js';
+import { type MemoryNote, MemoryNotes, NOTE_BYTES, NoteKind, noteOf } from './memory-notes.js';
 import { OneSidedOperations, type Operation } from './one-sided-operations.js';
 import type { RdmaEngine } from './rdma-engine.js';
 
@@ -34,11 +34,12 @@ export class OneSidedMemory {
     failed: (error: VerbmqError) => void,
   ) {
     const { readDepth, atomics, secret, peerSecret, peerSlotBytes, forkHidesPages } = description;
-    this.support = readDepth > 0 ? 'native' : 'none';
+    const frameBytes = peerSlotBytes - engine.addon.layout.headerBytes;
+    this.support = readDepth > 0 && frameBytes >= NOTE_BYTES ? 'native' : 'none';
     this.atomics = this.support === 'none' ? 'none' : atomics ? 'native' : 'emulated';
     this.#peerSecret = peerSecret;
     this.#failed = failed;
-    this.#notes = new MemoryNotes(engine, handle, peerSlotBytes - engine.addon.layout.headerBytes);
+    this.#notes = new MemoryNotes(engine, handle, frameBytes);
     this.#operations = new OneSidedOperations(engine, handle, !forkHidesPages);
     this.#atomicOrder = new AtomicOrder(this.#notes, this.#operations);
     this.#exposed = new ExposedMemories({
