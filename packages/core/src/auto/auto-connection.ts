@@ -6,28 +6,15 @@ import type { DescriptorFields, ResolvedMemoryAccess } from '../contract/memory.
 import type { Message } from '../contract/message.js';
 import { OutgoingLease } from '../contract/outgoing-lease.js';
 import { MemoryRegions } from '../transport-kit/memory-regions.js';
-import { endReason, errorOfEnd } from './end-reason.js';
+import type { AutoRole } from './auto-role.js';
+import { endReason, errorOfEnd, lostError } from './end-reason.js';
 import { FrameKind, HEADER_BYTES, protocolError } from './frames.js';
-import { Incoming } from './incoming.js';
+import { Incoming, OWN } from './incoming.js';
 import { MAX_PIECE_BYTES, OneSidedRequester, OPERATION_WINDOW_BYTES, serveOperation } from './one-sided.js';
 import { leaseMemory, Outgoing } from './outgoing.js';
 import { Path, type PathHooks } from './path.js';
 import { type PathInfo, type PathReason, PathReporter } from './path-info.js';
 import { BASE, type PathNumber, Session } from './session.js';
-
-/** What differs between the side that connected and the one that accepted. */
-export interface AutoRole {
-  /** The base connection has ended. The session is to be resumed, or fails when it cannot be. */
-  baseLost(error: VerbmqError): void;
-  /** The fast connection that was in use has ended. */
-  fastLost(): void;
-  /** Both sides have agreed on the path `path`. */
-  moved(path: PathNumber): void;
-  /** A frame of the negotiation of a fast path has come on the base connection. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
-  negotiation(kind: number, frame: Uint8Array): void;
-  /** The connection has ended: nothing of it may be left. */
-  ended(): void;
-}
 
 export interface AutoConnectionInit extends Omit<ConnectionInit, 'kind' | 'capabilities'> {
   readonly base: Connection;
@@ -135,7 +122,8 @@ export class AutoConnection extends Connection implements PathHooks {
   // ---- receiving -------------------------------------------------------------------------------------------
 
   override releaseMessage(token: number, bytes: number): void {
-    this.#incoming.release(token, bytes);
+    if (token <= OWN) this.session.consumed(bytes);
+    else this.#incoming.release(token, bytes);
   }
 
   override retainMessage(token: number, data: Uint8Array): Uint8Array | undefined {
@@ -385,15 +373,6 @@ const CAPABILITIES = {
 
 /** Every path takes frames with so much payload, however short the messages are. */
 export const MIN_FRAME_PAYLOAD_BYTES = 512;
-
-function lostError(cause: VerbmqError | undefined): VerbmqError {
-  if (cause?.code === 'ERR_VERBMQ_PEER_TIMEOUT') return cause;
-  return new VerbmqError(
-    'ERR_VERBMQ_CONNECTION_LOST',
-    `the base connection has ended${cause === undefined ? '' : ` (${cause.message})`}`,
-    { cause },
-  );
-}
 
 /** `_finished` never comes within the call that ended the connection. */
 function nextTurn(): Promise<void> {

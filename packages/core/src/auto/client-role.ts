@@ -1,7 +1,8 @@
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { ConnectOptions, Transport } from '../contract/transport.js';
-import type { AutoConnection, AutoRole } from './auto-connection.js';
+import type { AutoConnection } from './auto-connection.js';
+import type { AutoRole } from './auto-role.js';
 import { Backoff } from './backoff.js';
 import { FastFailure, type Grant, hostOf, openFast, parseGrant, reasonOf } from './fast-client.js';
 import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';

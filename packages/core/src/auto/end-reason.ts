@@ -24,6 +24,16 @@ export function errorOfEnd(error: VerbmqError): VerbmqError | undefined {
   }
 }
 
+/** The error that the end of a base connection is for its session. */
+export function lostError(cause: VerbmqError | undefined): VerbmqError {
+  if (cause?.code === 'ERR_VERBMQ_PEER_TIMEOUT') return cause;
+  return new VerbmqError(
+    'ERR_VERBMQ_CONNECTION_LOST',
+    `the base connection has ended${cause === undefined ? '' : ` (${cause.message})`}`,
+    { cause },
+  );
+}
+
 function codeForPeer(error: VerbmqError, reasonForPeer: string | undefined): ErrorCode {
   if (error.code === 'ERR_VERBMQ_REMOTE_ACCESS') return error.code;
   return reasonForPeer === undefined ? 'ERR_VERBMQ_CONNECTION_LOST' : 'ERR_VERBMQ_PEER_ABORTED';

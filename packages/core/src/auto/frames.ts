@@ -2,7 +2,7 @@ import { VerbmqError } from '../contract/errors.js';
 
 /**
  * The kinds of frames. A frame is a message of the connection below; docs/protocol-auto.md describes each.
- * Those up to {@link LAST_SEQUENCED} are numbered, kept until they are acknowledged, and arrive exactly once and in order.
+ * The first five are numbered, kept until they are acknowledged, and arrive exactly once and in order.
  */
 export const FrameKind = {
   DATA: 1,
@@ -29,8 +29,6 @@ export const FrameKind = {
   REFUSE: 52,
 } as const;
 
-export const LAST_SEQUENCED = FrameKind.BATCH;
-
 /** kind u8, three zero bytes, sequence u32, acknowledged u32, credit u32; little-endian. */
 export const HEADER_BYTES = 16;
 
@@ -55,22 +53,6 @@ export function getUint32(bytes: Uint8Array, at: number): number {
   );
 }
 
-export function putHeader(
-  frame: Uint8Array,
-  kind: number,
-  sequence: number,
-  acknowledged: number,
-  credit: number,
-): void {
-  frame[0] = kind;
-  frame[1] = 0;
-  frame[2] = 0;
-  frame[3] = 0;
-  putUint32(frame, 4, sequence);
-  putUint32(frame, 8, acknowledged);
-  putUint32(frame, 12, credit);
-}
-
 /**
  * The whole number whose lowest 32 bits are `low` and which is nearest to `near`. Counters are whole numbers here and
  * 32 bits on the wire; far less than 2^31 of anything is ever under way.
@@ -82,7 +64,7 @@ export function expand(low: number, near: number): number {
 /** A frame without a number, with this payload. */
 export function controlFrame(kind: number, payload?: Uint8Array): Uint8Array {
   const frame = new Uint8Array(HEADER_BYTES + (payload?.byteLength ?? 0));
-  putHeader(frame, kind, 0, 0, 0);
+  frame[0] = kind;
   if (payload !== undefined) frame.set(payload, HEADER_BYTES);
   return frame;
 }

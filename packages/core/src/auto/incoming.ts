@@ -13,7 +13,7 @@ export interface IncomingHooks {
 /** The token of a message of a batch that lies in the memory of the frame that is being handled. */
 const CURRENT = 0;
 /** That of one whose memory is its own. Higher ones name a frame of one message. */
-const OWN = 1;
+export const OWN = 1;
 
 /** A frame of one message that the application has. */
 interface Held {
@@ -44,12 +44,8 @@ export class Incoming {
     else this.#single(message, frame);
   }
 
-  /** The application is done with a message. */
+  /** The application is done with a message that came in a frame of its own. */
   release(token: number, bytes: number): void {
-    if (token <= OWN) {
-      this.#hooks.consumed(bytes);
-      return;
-    }
     const held = this.#held.get(token);
     if (held === undefined) return;
     this.#held.delete(token);
@@ -80,25 +76,23 @@ export class Incoming {
   }
 
   #batch(frame: Uint8Array): void {
+    const hooks = this.#hooks;
     const end = frame.length;
     let own: Uint8Array | undefined;
-    let at = HEADER_BYTES;
     let count = 0;
-    while (at < end) {
-      count++;
+    for (let at = HEADER_BYTES; at < end; count++) {
       const start = at + ENTRY_BYTES;
       const length = start <= end ? getUint32(frame, at) : end;
       at = start + length;
       if (at > end) throw protocolError('a batch ends in the middle of a message');
       this.#checkLength(length);
-      if (this.#hooks.handlesAtOnce()) this.#hooks.deliver(frame.subarray(start, at), CURRENT);
+      if (hooks.handlesAtOnce()) hooks.deliver(frame.subarray(start, at), CURRENT);
       else {
         own ??= new Uint8Array(frame);
-        this.#hooks.deliver(own.subarray(start, at), OWN);
+        hooks.deliver(own.subarray(start, at), OWN);
       }
     }
-    if (count !== messagesOf(frame))
-      throw protocolError('a batch has another number of messages than it says');
+    if (count !== messagesOf(frame)) throw protocolError('a batch has another number of messages than it says');
   }
 
   #checkLength(bytes: number): void {

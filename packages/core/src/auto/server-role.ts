@@ -1,5 +1,6 @@
 import { VerbmqError } from '../contract/errors.js';
-import type { AutoConnection, AutoRole } from './auto-connection.js';
+import type { AutoConnection } from './auto-connection.js';
+import type { AutoRole } from './auto-role.js';
 import { type FastServer, fastReasonOf } from './fast-server.js';
 import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
 import { whole } from './hello.js';

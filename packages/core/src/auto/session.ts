@@ -1,5 +1,5 @@
-import { ENTRY_BYTES } from './batch.js';
-import { expand, FrameKind, getUint32, HEADER_BYTES, protocolError, putHeader, putUint32 } from './frames.js';
+import { expand, FrameKind, getUint32, HEADER_BYTES, protocolError, putUint32 } from './frames.js';
+import { chargeOf, Receipts } from './receipts.js';
 import { Retention } from './retention.js';
 
 /** A path by its number: 0 is the base connection, and each fast connection of a session has the next number. */
@@ -28,9 +28,6 @@ export interface SessionInit {
   /** The number of the last frame before the first, of both directions; for tests of the wrap. Default 0. */
   readonly firstNumber?: number;
 }
-
-/** What each message counts in the window beside its bytes, so that empty ones are bounded too. */
-export const MESSAGE_OVERHEAD_BYTES = 64;
 
 /** An epoch that is further ahead than this cannot come about between two sides that keep the protocol. */
 const MAX_EPOCHS_AHEAD = 16;
@@ -62,16 +59,8 @@ export class Session {
   #charged = 0;
   #credited = 0;
 
-  // In.
-  #received: number;
-  #receivedCharge = 0;
-  #consumedCharge = 0;
-  /** What the peer was told last. */
-  #toldReceived: number;
-  #toldCredit = 0;
-  #receivedBytes = 0;
-  #toldReceivedBytes = 0;
-  #tellDue = false;
+  /** The other direction. */
+  readonly #receipts: Receipts;
 
   // The path.
   #epoch = 0;
@@ -91,8 +80,7 @@ export class Session {
     this.#highWaterMarkBytes = init.highWaterMarkBytes;
     this.#kept = new Retention(first);
     this.#written = first;
-    this.#received = first;
-    this.#toldReceived = first;
+    this.#receipts = new Receipts(init.windowBytes, first);
   }
 
   /** The path on which data leaves, or left last. */
@@ -126,7 +114,7 @@ export class Session {
 
   /** Whether the peer does not know yet all that it could be told. */
   get untold(): boolean {
-    return this.#received !== this.#toldReceived || this.#consumedCharge !== this.#toldCredit;
+    return this.#receipts.untold;
   }
 
   // ---- sending ---------------------------------------------------------------------------------------------
@@ -160,12 +148,10 @@ export class Session {
       if (!this.#hooks.writable(this.#path)) return;
       this.#written++;
       const frame = this.#kept.get(this.#written);
-      putUint32(frame, 8, this.#received);
-      putUint32(frame, 12, this.#consumedCharge);
-      this.#told();
+      this.#receipts.stamp(frame);
       this.#hooks.write(this.#path, frame);
     }
-    if (this.#tellDue) this.tell();
+    if (this.#receipts.due) this.tell();
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------
@@ -175,49 +161,28 @@ export class Session {
    * @throws VerbmqError `ERR_VERBMQ_PROTOCOL`
    */
   accept(frame: Uint8Array): boolean {
-    const number = expand(getUint32(frame, 4), this.#received + 1);
     this.acknowledged(frame);
-    if (number <= this.#received) return false;
-    if (number !== this.#received + 1)
-      throw protocolError(`frame ${number} came where ${this.#received + 1} was due`);
-    const messages = getUint32(frame, 0) >>> 16;
-    if (messages > 0) this.#charge(chargeOf(frame, messages));
-    this.#received = number;
-    this.#receivedBytes += frame.length;
-    // A CLOSE ends what is kept: its sender waits for the word.
-    if (
-      this.#receivedBytes - this.#toldReceivedBytes >= this.#windowBytes / 4 ||
-      frame[0] === FrameKind.CLOSE
-    )
-      this.#tellDue = true;
-    return true;
+    return this.#receipts.accept(frame);
   }
 
   /** The application is done with a message of so many bytes: the peer may send as much again. */
   consumed(bytes: number): void {
-    this.#consumedCharge += bytes + MESSAGE_OVERHEAD_BYTES;
-    if (this.#consumedCharge - this.#toldCredit >= this.#windowBytes / 4) {
-      this.#tellDue = true;
-      this.settle();
-    }
+    if (this.#receipts.consume(bytes)) this.tell();
   }
 
   /** Tells what has become due to be told while a frame was handled, if no frame has taken it along. */
   settle(): void {
-    if (this.#tellDue) this.tell();
+    if (this.#receipts.due) this.tell();
   }
 
   /** Tells the peer what has come and what was consumed, if it does not know. */
   tell(): void {
-    if (!this.untold) {
-      this.#tellDue = false;
-      return;
-    }
-    this.#tellDue = true; // until it has left
-    if (!this.flowing || !this.#hooks.writable(this.#path)) return;
+    const receipts = this.#receipts;
+    receipts.due = receipts.untold; // until it has left
+    if (!receipts.due || !this.flowing || !this.#hooks.writable(this.#path)) return;
     const frame = new Uint8Array(HEADER_BYTES);
-    putHeader(frame, FrameKind.ACK, 0, this.#received, this.#consumedCharge);
-    this.#told();
+    frame[0] = FrameKind.ACK;
+    receipts.stamp(frame);
     this.#hooks.write(this.#path, frame);
   }
 
@@ -312,23 +277,11 @@ export class Session {
   #name(path: PathNumber): void {
     this.#named = path === BASE || this.#hooks.alive(path) ? path : BASE;
     const frame = new Uint8Array(HEADER_BYTES + 4);
-    putHeader(frame, FrameKind.SWITCH, this.#epoch, this.#received, this.#consumedCharge);
+    frame[0] = FrameKind.SWITCH;
+    putUint32(frame, 4, this.#epoch);
+    this.#receipts.stamp(frame);
     putUint32(frame, HEADER_BYTES, this.#named);
-    this.#told();
     this.#hooks.control(frame);
-  }
-
-  #told(): void {
-    this.#toldReceived = this.#received;
-    this.#toldReceivedBytes = this.#receivedBytes;
-    this.#toldCredit = this.#consumedCharge;
-    this.#tellDue = false;
-  }
-
-  #charge(charge: number): void {
-    if (this.#receivedCharge - this.#toldCredit >= this.#windowBytes)
-      throw protocolError('it sent beyond its window');
-    this.#receivedCharge += charge;
   }
 
   #checkReceived(received: number): void {
@@ -340,10 +293,4 @@ export class Session {
     if (epoch > this.#epoch + MAX_EPOCHS_AHEAD)
       throw protocolError(`it speaks of epoch ${epoch}, and this side is at ${this.#epoch}`);
   }
-}
-
-/** What a frame with so many messages counts in the window. */
-function chargeOf(frame: Uint8Array, messages: number): number {
-  const entries = frame[0] === FrameKind.BATCH ? messages * ENTRY_BYTES : 0;
-  return frame.length - HEADER_BYTES - entries + messages * MESSAGE_OVERHEAD_BYTES;
 }

@@ -1,0 +1,80 @@
+import { ENTRY_BYTES } from './batch.js';
+import { expand, FrameKind, getUint32, HEADER_BYTES, protocolError, putUint32 } from './frames.js';
+
+/** What each message counts in the window beside its bytes, so that empty ones are bounded too. */
+export const MESSAGE_OVERHEAD_BYTES = 64;
+
+/** The receiving half of a session: which frame is the next, what the application has taken, and what of it the peer knows. */
+export class Receipts {
+  readonly #windowBytes: number;
+  /** The number of the last frame that has come. */
+  received: number;
+  /** All that was ever charged for messages that came, and of it what the application has taken. */
+  #charged = 0;
+  #consumed = 0;
+  #receivedBytes = 0;
+  /** What the peer was told last. */
+  #toldReceived: number;
+  #toldReceivedBytes = 0;
+  #toldConsumed = 0;
+  /** Whether the peer is to be told without waiting for a frame that goes there anyway. */
+  due = false;
+
+  constructor(windowBytes: number, firstNumber: number) {
+    this.#windowBytes = windowBytes;
+    this.received = firstNumber;
+    this.#toldReceived = firstNumber;
+  }
+
+  /** Whether the peer does not know yet all that it could be told. */
+  get untold(): boolean {
+    return this.received !== this.#toldReceived || this.#consumed !== this.#toldConsumed;
+  }
+
+  /** A numbered frame has come. Answers whether it is the next one. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
+  accept(frame: Uint8Array): boolean {
+    const next = this.received + 1;
+    const number = expand(getUint32(frame, 4), next);
+    if (number < next) return false;
+    if (number > next) throw protocolError(`frame ${number} came where ${next} was due`);
+    const messages = getUint32(frame, 0) >>> 16;
+    if (messages > 0) {
+      if (this.#charged - this.#toldConsumed >= this.#windowBytes)
+        throw protocolError('it sent beyond its window');
+      this.#charged += chargeOf(frame, messages);
+    }
+    this.received = number;
+    this.#receivedBytes += frame.length;
+    // The sender of a CLOSE waits for the word that it has come.
+    if (
+      this.#receivedBytes - this.#toldReceivedBytes >= this.#windowBytes / 4 ||
+      frame[0] === FrameKind.CLOSE
+    )
+      this.due = true;
+    return true;
+  }
+
+  /** The application is done with a message of so many bytes. Answers whether the peer is to be told now. */
+  consume(bytes: number): boolean {
+    this.#consumed += bytes + MESSAGE_OVERHEAD_BYTES;
+    if (this.#consumed - this.#toldConsumed < this.#windowBytes / 4) return false;
+    this.due = true;
+    return true;
+  }
+
+  /** Writes into the header of a frame that leaves now what there is to be told. */
+  stamp(frame: Uint8Array): void {
+    putUint32(frame, 8, this.received);
+    putUint32(frame, 12, this.#consumed);
+    this.#toldReceived = this.received;
+    this.#toldReceivedBytes = this.#receivedBytes;
+    this.#toldConsumed = this.#consumed;
+    this.due = false;
+  }
+}
+
+/** What a frame with so many messages counts in the window. */
+export function chargeOf(frame: Uint8Array, messages: number): number {
+  const entries = frame[0] === FrameKind.BATCH ? messages * ENTRY_BYTES : 0;
+  return frame.length - HEADER_BYTES - entries + messages * MESSAGE_OVERHEAD_BYTES;
+}
