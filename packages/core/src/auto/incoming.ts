@@ -92,7 +92,8 @@ export class Incoming {
         hooks.deliver(own.subarray(start, at), OWN);
       }
     }
-    if (count !== messagesOf(frame)) throw protocolError('a batch has another number of messages than it says');
+    if (count !== messagesOf(frame))
+      throw protocolError('a batch has another number of messages than it says');
   }
 
   #checkLength(bytes: number): void {
