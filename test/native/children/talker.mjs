@@ -1,5 +1,5 @@
-// Two ends of RDMA in one process or worker, in the middle of traffic that never ends. Says `talking` when messages
-// flow, then does what its first argument (or its worker data) asks:
+// Two ends of RDMA in one process or worker, in the middle of traffic that never ends: messages, and reads of exposed memory, each
+// of which registers what it reads into. Says `talking` when both flow, then does what its first argument (or its worker data) asks:
 //
 //   forever     goes on until it is killed or terminated
 //   exit        calls process.exit(0) with everything open
@@ -16,19 +16,37 @@ const transport = new RdmaTransport(
   library === undefined ? {} : { libraries: { ibverbs: library, rdmacm: library } },
 );
 const listener = await transport.listen({ host, port: 0 });
-listener.onConnection((connection) => {
+listener.onConnection(async (connection) => {
   connection.onMessage((message) => {
     connection.send(message.data).catch(() => {});
   });
+  const { descriptor } = await connection.expose(500_000, { read: true });
+  connection.send(Buffer.from(descriptor)).catch(() => {});
 });
 const connections = await Promise.all([transport.connect(listener.url), transport.connect(listener.url)]);
 let received = 0;
+let reads = 0;
+let said = false;
 for (const connection of connections) {
   connection.onMessage((message) => {
-    if (++received === 50) talking();
-    connection.send(message.data).catch(() => {});
+    received++;
+    if (message.data.byteLength !== 100) readForEver(connection, Buffer.from(message.data).toString());
+    else connection.send(message.data).catch(() => {});
   });
   for (let n = 0; n < 16; n++) await connection.send(new Uint8Array(100));
+}
+
+function readForEver(connection, descriptor) {
+  const remote = connection.attach(descriptor);
+  const next = async () => {
+    for (;;) {
+      await remote.read(0, 500_000);
+      if (++reads < 8 || received < 50 || said) continue;
+      said = true;
+      process.nextTick(talking);
+    }
+  };
+  for (let n = 0; n < 4; n++) next().catch(() => {}); // the end of the connection tells why
 }
 
 function talking() {
