@@ -65,6 +65,8 @@ export class RdmaEngine {
   readonly #longWords = new BigUint64Array(this.#submissions.buffer);
   readonly #ring = new Int32Array(RING_WORDS);
   readonly #endpoints: (Endpoint | undefined)[] = [];
+  /** Those whose place another one has taken before they heard of their end. */
+  readonly #displaced = new Map<Handle, Endpoint>();
   readonly #deviceNotice: (notice: DeviceNotice) => void;
   #flushScheduled = false;
   #closed = false;
@@ -93,12 +95,17 @@ export class RdmaEngine {
 
   /** From now on, events of this handle go to `endpoint`. */
   register(endpoint: Endpoint): void {
-    this.#endpoints[endpoint.handle & HANDLE_INDEX_MASK] = endpoint;
+    const index = endpoint.handle & HANDLE_INDEX_MASK;
+    const former = this.#endpoints[index];
+    // The addon gives a place away when nothing is left in it, which is before that has been told here.
+    if (former !== undefined && former.handle !== endpoint.handle) this.#displaced.set(former.handle, former);
+    this.#endpoints[index] = endpoint;
   }
 
   unregister(endpoint: Endpoint): void {
     const index = endpoint.handle & HANDLE_INDEX_MASK;
     if (this.#endpoints[index]?.handle === endpoint.handle) this.#endpoints[index] = undefined;
+    else this.#displaced.delete(endpoint.handle);
   }
 
   submitSend(handle: Handle, slot: number, bytes: number): void {
@@ -238,11 +245,12 @@ export class RdmaEngine {
     const events = this.#events;
     for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {
       const handle = events[at + 1] as number;
-      const endpoint = this.#endpoints[handle & HANDLE_INDEX_MASK];
+      let endpoint = this.#endpoints[handle & HANDLE_INDEX_MASK];
+      if (endpoint?.handle !== handle) endpoint = this.#displaced.get(handle);
       const kind = events[at] as number;
       const a = events[at + 2] as number;
       try {
-        if (endpoint === undefined || endpoint.handle !== handle) {
+        if (endpoint === undefined) {
           if (kind === EventKind.deviceNotice) this.native.takeDeviceNotices().forEach(this.#deviceNotice);
         } else if (kind === EventKind.message) {
           endpoint.messageArrived(a, events[at + 3] as number);
