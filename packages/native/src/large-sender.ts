@@ -10,6 +10,11 @@ import type { RdmaEngine } from './rdma-engine.js';
  */
 export const BORROW_BYTES = 256 * 1024;
 
+/** Whether memory stays where it is, so that a device may work on it. */
+export function isLendable({ buffer }: Uint8Array): boolean {
+  return buffer instanceof ArrayBuffer && (buffer as { resizable?: boolean }).resizable !== true;
+}
+
 /** The names of leases are negative, so that they are not those of slots; −1 is taken too. */
 const FIRST_TOKEN = -2;
 
@@ -117,9 +122,10 @@ export class LargeSender {
       return inPool(this.#takeLease(lease.token), bytes);
     }
     const { buffer, byteOffset } = data;
-    if (mayBorrow && this.#init.mayBorrow && bytes >= BORROW_BYTES && buffer instanceof ArrayBuffer) {
+    if (mayBorrow && this.#init.mayBorrow && bytes >= BORROW_BYTES && isLendable(data)) {
       const { engine, handle } = this.#init;
-      const { region } = engine.registerMemory(handle, buffer, byteOffset, bytes, MemoryUse.remoteRead);
+      const memory = buffer as ArrayBuffer;
+      const { region } = engine.registerMemory(handle, memory, byteOffset, bytes, MemoryUse.remoteRead);
       return { region, offset: 0, bytes, buffer: undefined };
     }
     const copy = this.#pool.take(bytes);

@@ -111,7 +111,8 @@ export class OneSidedMemory {
       else if (kind === EventKind.answer) this.#notes.answerArrived();
       else this.#notes.notesArrived((note) => this.#answer(note));
     } catch (error) {
-      this.#failed(error as VerbmqError);
+      if (!(error instanceof VerbmqError)) throw error;
+      this.#failed(error);
     }
   }
 

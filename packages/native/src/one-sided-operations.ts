@@ -2,7 +2,7 @@ import type { VerbmqError } from '@verbmq/core';
 import { Fifo } from '@verbmq/core/transport-kit';
 import { type Handle, MemoryUse, SubmissionKind } from './binding.js';
 import { BufferPool, type PooledBuffer, viewOf } from './buffer-pool.js';
-import { BORROW_BYTES } from './large-sender.js';
+import { BORROW_BYTES, isLendable } from './large-sender.js';
 import type { OneSidedOperation, RdmaEngine } from './rdma-engine.js';
 
 /** Operations that the engine is given at once: enough to keep the device busy, few enough that their buffers are bounded. */
@@ -136,7 +136,7 @@ export class OneSidedOperations {
   }
 
   #borrows({ view, bytes }: Pending): boolean {
-    return this.#mayBorrow && bytes >= BORROW_BYTES && view?.buffer instanceof ArrayBuffer;
+    return this.#mayBorrow && bytes >= BORROW_BYTES && view !== undefined && isLendable(view);
   }
 
   /** @throws VerbmqError when there is no memory; nothing was done */
