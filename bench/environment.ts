@@ -18,7 +18,7 @@ export function describeEnvironment(where: Environment['where']): Environment {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
     cores: cpus().length,
     memoryGib: Math.round((totalmem() / 1024 ** 3) * 10) / 10,
-    system: `${type()} ${release()} ${arch()}`,
+    system: `${type()} ${/^[\d.]+/.exec(release())?.[0] ?? ''} ${arch()}`,
     date: new Date().toISOString(),
     where,
   };

@@ -4,7 +4,7 @@ import type { Style } from './style.js';
 import { alignTable } from './table.js';
 import { formatNumber } from './units.js';
 
-const HEADINGS: Record<Metric, string> = {
+export const HEADINGS: Record<Metric, string> = {
   p50Micros: 'p50 µs',
   p99Micros: 'p99 µs',
   p999Micros: 'p99.9 µs',
@@ -85,6 +85,6 @@ function ratioTable({ ratios }: BenchReport, style: Style): string[] {
   return [header, ...coloured];
 }
 
-function percent(share: number): string {
+export function percent(share: number): string {
   return `${(share * 100).toFixed(0)}%`;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseBenchOptions } from '../../bench/options.js';
-import { summarise } from '../../bench/report/results.js';
+import { fillFigures, renderMarkdown } from '../../bench/report/markdown.js';
+import { type BenchReport, summarise } from '../../bench/report/results.js';
 import { alignTable } from '../../bench/report/table.js';
 import { formatNanos, formatNumber } from '../../bench/report/units.js';
 import type { Sample } from '../../bench/scenarios.js';
@@ -32,6 +33,52 @@ describe('summarise', () => {
       expect.objectContaining({ scenario: 'rtt-64B one-core', metric: 'p50Micros', value: 10 }),
       expect.objectContaining({ scenario: 'rtt-64B one-core', metric: 'cpuMicrosPerMessage', value: 7 }),
     ]);
+  });
+});
+
+describe('the tables of documents', () => {
+  const report = {
+    environment: { cpu: 'a processor', cores: 2, system: 'Linux', node: 'v20' },
+    options: { rounds: 3, seconds: 1 },
+    results: summarise([
+      {
+        scenario: 'calls-64B',
+        placement: 'one-core',
+        contestant: 'ws',
+        round: 1,
+        measures: { messagesPerSecond: 64_321 },
+      },
+    ]),
+    ratios: [
+      {
+        name: 'rpc_rate_vs_best_peer',
+        value: 2.345,
+        goal: 1.5,
+        direction: 'at-least',
+        holds: true,
+        basis: 'rpc-tcp ÷ ws',
+        spread: 0.1,
+        elsewhere: {},
+      },
+    ],
+    repeated: 4,
+    disturbed: 0,
+  } as unknown as BenchReport;
+
+  it('hold ratios with their goals, and medians', () => {
+    const text = renderMarkdown(report);
+    expect(text).toContain('| `rpc_rate_vs_best_peer` | 2.35 ±5% | at least 1.5 | holds | rpc-tcp ÷ ws |');
+    expect(text).toContain('`calls-64B`, one-core: calls with 64 bytes each way, 64 in flight');
+    expect(text).toContain('| `ws` | 64,321 |');
+  });
+
+  it('replace those that stand in their place, and nothing else', () => {
+    const document =
+      'before\n<!-- figures: a -->\nold\n<!-- end -->\nafter\n<!-- figures: b -->\n\n<!-- end -->\n';
+    const filled = fillFigures(document, 'a', 'new $1');
+    expect(filled).toBe(document.replace('old', '\nnew $$1\n'));
+    expect(fillFigures(filled, 'a', 'newer')).toBe(document.replace('old', '\nnewer\n'));
+    expect(() => fillFigures(document, 'c', '')).toThrow('no place for the figures c');
   });
 });
 

@@ -1,7 +1,8 @@
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError } from '../contract/errors.js';
 import type { OutgoingLease } from '../contract/outgoing-lease.js';
-import { FRAME, HEADER_BYTES, TO_CALLER } from './protocol.js';
+import { allocateUnfilled } from './body.js';
+import { FRAME, HEADER_BYTES, PIECE_BYTES, TO_CALLER } from './protocol.js';
 
 /** A large body on its way out. */
 export interface Transfer {
@@ -15,6 +16,13 @@ export interface Transfer {
 
 /** Pieces that may wait for the transport at a time: one leaves while the next is being filled. */
 const MAX_OUTSTANDING = 2;
+
+/**
+ * Buffers for pieces where the transport has no memory of its own to fill, for all connections of the process together. Fresh
+ * memory for each piece would cost more than the copy into it.
+ */
+const MAX_SPARE = 8;
+const spare: Uint8Array[] = [];
 
 /**
  * Sends large bodies in pieces, one of each in turn, and hands the transport only a few at a time, so that other
@@ -77,9 +85,12 @@ export class BulkLane {
   #sendPiece(transfer: Transfer): void {
     const { body, offset } = transfer;
     const size = Math.min(this.#pieceBytes, body.byteLength - offset);
+    const piece = new Uint8Array(body.buffer, body.byteOffset + offset, size);
+    let memory: OutgoingLease | Uint8Array;
     let sending: Promise<void>;
     try {
-      sending = this.#connection.send(this.#fill(transfer, body.subarray(offset, offset + size)));
+      memory = this.#fill(transfer, piece);
+      sending = this.#connection.send(memory);
     } catch (error) {
       this.#remove(transfer);
       transfer.reject(error);
@@ -93,6 +104,8 @@ export class BulkLane {
     this.#outstanding++;
     sending.then(
       () => {
+        // After a failure the transport may still be reading from it.
+        if (memory instanceof Uint8Array) giveBack(memory);
         this.#outstanding--;
         if (last) transfer.resolve();
         this.#advance();
@@ -118,14 +131,25 @@ export class BulkLane {
   }
 
   #allocate(bytes: number): OutgoingLease | Uint8Array {
+    if (this.#connection.capabilities.zeroCopySend !== 'native') return takeSpare(bytes);
     try {
       return this.#connection.allocate(bytes);
     } catch (error) {
       // The transport's memory is in use. It takes ordinary memory as well, and holds us back until there is room.
-      if (isVerbmqError(error, 'ERR_VERBMQ_NO_BUFFERS')) return Buffer.allocUnsafeSlow(bytes);
+      if (isVerbmqError(error, 'ERR_VERBMQ_NO_BUFFERS')) return takeSpare(bytes);
       throw error;
     }
   }
+}
+
+/** @param bytes at most {@link PIECE_BYTES} */
+function takeSpare(bytes: number): Uint8Array {
+  const whole = spare.pop() ?? allocateUnfilled(PIECE_BYTES);
+  return bytes === PIECE_BYTES ? whole : new Uint8Array(whole.buffer, 0, bytes);
+}
+
+function giveBack(memory: Uint8Array): void {
+  if (spare.length < MAX_SPARE) spare.push(new Uint8Array(memory.buffer));
 }
 
 function writeHead(type: number, id: number): Uint8Array {

@@ -1,0 +1,15 @@
+/**
+ * Writes what `--json` wrote into a document: `node bench/dist/fill-figures.js docs/performance.md peers=peers.json`. See
+ * {@link fillFigures} for where it goes.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fillFigures, renderMarkdown } from './report/markdown.js';
+import type { BenchReport } from './report/results.js';
+
+const [document = '', ...figures] = process.argv.slice(2);
+let text = readFileSync(document, 'utf8');
+for (const argument of figures) {
+  const [name = '', file = ''] = argument.split('=');
+  text = fillFigures(text, name, renderMarkdown(JSON.parse(readFileSync(file, 'utf8')) as BenchReport));
+}
+writeFileSync(document, text);
