@@ -1,6 +1,5 @@
 import type { HostAddress, PathAddress } from '../contract/address.js';
 import { Connection } from '../contract/connection.js';
-import type { ExposedByTransport } from '../contract/connection-hooks.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { DescriptorFields, ResolvedMemoryAccess } from '../contract/memory.js';
 import type { ResolvedConnectionOptions } from '../contract/options.js';
@@ -154,10 +153,7 @@ export class MemoryConnection extends Connection {
 
   // ---- one-sided memory ------------------------------------------------------------------------------------
 
-  protected override async _expose(
-    memory: number | Uint8Array,
-    access: ResolvedMemoryAccess,
-  ): Promise<ExposedByTransport> {
+  protected override async _expose(memory: number | Uint8Array, access: ResolvedMemoryAccess) {
     this.#assertMemory(typeof memory === 'number' ? memory : memory.byteLength);
     return this.#regions.expose(memory, access);
   }
