@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { TAKEN_BYTES } from './contestant.js';
 
 /**
  * How messages leave: `each` with one write (one system call) a message; `gathered` with one write for all the messages
@@ -7,8 +8,6 @@ import type { Socket } from 'node:net';
 export type WriteMode = 'each' | 'gathered';
 
 const HEADER_BYTES = 4;
-/** From here on a message is written from where it lies; below, copying it behind its header is cheaper. */
-const BY_REFERENCE_BYTES = 16 * 1024;
 const SLAB_BYTES = 64 * 1024;
 
 /**
@@ -47,7 +46,7 @@ export class FramedSocket {
 
   #write(message: Uint8Array): void {
     const { byteLength } = message;
-    const byReference = byteLength >= BY_REFERENCE_BYTES;
+    const byReference = byteLength > TAKEN_BYTES;
     const frame = Buffer.allocUnsafe(HEADER_BYTES + (byReference ? 0 : byteLength));
     frame.writeUInt32LE(byteLength, 0);
     if (!byReference) {
@@ -63,7 +62,7 @@ export class FramedSocket {
 
   #append(message: Uint8Array): void {
     const { byteLength } = message;
-    const byReference = byteLength >= BY_REFERENCE_BYTES;
+    const byReference = byteLength > TAKEN_BYTES;
     const needed = HEADER_BYTES + (byReference ? 0 : byteLength);
     if (this.#end + needed > SLAB_BYTES) {
       this.#cut();

@@ -1,8 +1,5 @@
 import type { Address, Connection, Message, Transport } from '@verbmq/core';
-import type { EchoContestant } from './contestant.js';
-
-/** Up to here a message is worth a copy, so that it need not be awaited. */
-const COPIED_BYTES = 16 * 1024;
+import { type EchoContestant, TAKEN_BYTES } from './contestant.js';
 
 /** An echo over one of verbmq's transports, with the public interface alone. */
 export function verbmqEcho(createTransport: () => Transport, listenAddress: () => Address): EchoContestant {
@@ -25,8 +22,9 @@ export function verbmqEcho(createTransport: () => Transport, listenAddress: () =
       connection.onMessage((message) => onAnswer(message.data));
       return {
         send(data) {
-          if (data.byteLength > COPIED_BYTES || !connection.trySend(data))
-            connection.send(data).catch(onError);
+          const isShort = data.byteLength <= TAKEN_BYTES;
+          if (isShort && connection.trySend(data)) return;
+          connection.send(isShort ? Uint8Array.from(data) : data).catch(onError);
         },
         async close() {
           closing = true;
@@ -42,7 +40,7 @@ export function verbmqEcho(createTransport: () => Transport, listenAddress: () =
 }
 
 function answer(connection: Connection, message: Message): void {
-  if (message.byteLength <= COPIED_BYTES && connection.trySend(message.data)) return;
+  if (message.byteLength <= TAKEN_BYTES && connection.trySend(message.data)) return;
   message.retain();
   connection.send(message.data).then(
     () => message.release(),

@@ -1,4 +1,4 @@
-import type { Client, EchoClient, EchoHandlers } from '../contestants/contestant.js';
+import { type Client, type EchoClient, type EchoHandlers, TAKEN_BYTES } from '../contestants/contestant.js';
 import { runCalls } from './call-load.js';
 import { cpuSince, type LoadResult, type LoadSpec } from './load-result.js';
 import { checkAnswer, createMessage, mark } from './marking.js';
@@ -69,8 +69,10 @@ export class Load {
   }
 
   #runPipelined(client: EchoClient, spec: LoadSpec, finish: (result: LoadResult) => void): void {
-    // A buffer for each message on its way: it is used again only when its answer is here.
-    const messages = Array.from({ length: spec.inFlight }, () => createMessage(spec.bytes));
+    // A buffer for each message on its way, which is used again only when its answer is here; one for all where they are
+    // taken at once, so that a thousand connections do not fill the cache with what the benchmark needs.
+    const buffers = spec.bytes <= TAKEN_BYTES ? 1 : spec.inFlight;
+    const messages = Array.from({ length: buffers }, () => createMessage(spec.bytes));
     const cpu = process.cpuUsage();
     const startedAt = performance.now();
     let ending = false;
@@ -80,7 +82,7 @@ export class Load {
     let sent = 0;
     let answered = 0;
     const sendNext = (): void => {
-      const message = messages[sent % spec.inFlight]!;
+      const message = messages[sent % buffers]!;
       mark(message, sent);
       sent++;
       client.send(message);
