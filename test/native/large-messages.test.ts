@@ -65,6 +65,19 @@ await onSimulatedDevice('rxe', (device) => {
       await expectNothingLeft(device, pair);
     });
 
+    test('as much is under way at once as the window takes', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device);
+      const receiving = take(pair.server, 4);
+      const leases = upTo(5).map(() => pair.client.allocate(1024 * KIB));
+      for (const [n, lease] of leases.entries()) lease.data.set(numbered(n, 1024 * KIB));
+      // All in one turn, in which the peer reads none.
+      expect(leases.map((lease) => pair.client.trySend(lease))).toEqual([true, true, true, true, false]);
+      expect((await receiving).map(numberOf)).toEqual(upTo(4));
+      leases[4]?.release();
+      await expectNothingLeft(device, pair);
+    });
+
     test('a receiver that does not read holds no more than its window', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device, { receiveWindowBytes: 300 * KIB });

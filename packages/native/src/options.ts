@@ -40,6 +40,11 @@ export interface RdmaTransportOptions
   extends ConnectionOptions,
     Partial<SlotOptions>,
     Partial<LargeMessageOptions> {
+  /**
+   * `send` waits while so many bytes have not left, or, of large messages, have not been read by the peer. Default 4 MiB, as
+   * much as the window: while one message is read, the next ones are announced.
+   */
+  readonly highWaterMarkBytes?: number;
   /** Default `adaptive`. */
   readonly polling?: Polling;
   /** How long adaptive polling goes on after the last completion, in microseconds. Default 1,000. */
@@ -62,11 +67,18 @@ export interface ResolvedRdmaOptions extends SlotOptions, LargeMessageOptions {
   readonly libraries: { readonly ibverbs?: string; readonly rdmacm?: string };
 }
 
+const DEFAULT_HIGH_WATER_MARK_BYTES = 4 * 1024 * 1024;
 const POLLING: readonly Polling[] = ['event', 'adaptive', 'busy'];
 const MAX_SLOT_BYTES = 1 << 20;
 const MAX_SLOTS = 4096;
 const MIN_WINDOW_BYTES = 64 * 1024;
 const MAX_WINDOW_BYTES = 1024 ** 3;
+
+/** The options that all transports have, with the defaults that are others here. */
+export function withRdmaDefaults(options: RdmaTransportOptions): ConnectionOptions {
+  const { highWaterMarkBytes = DEFAULT_HIGH_WATER_MARK_BYTES } = options;
+  return { ...options, highWaterMarkBytes };
+}
 
 /** @throws TypeError or RangeError that names the option. */
 export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaOptions {

@@ -18,7 +18,12 @@ import type { DeviceNotice } from './binding.js';
 import { connectOnce } from './connect-attempt.js';
 import { loadAddon } from './load-addon.js';
 import { toConnectError, toListenError, toVerbmqError } from './native-error.js';
-import { type RdmaConnectOptions, type RdmaTransportOptions, resolveRdmaOptions } from './options.js';
+import {
+  type RdmaConnectOptions,
+  type RdmaTransportOptions,
+  resolveRdmaOptions,
+  withRdmaDefaults,
+} from './options.js';
 import { probeRdma, type RdmaDetails } from './probe.js';
 import { RdmaEngine } from './rdma-engine.js';
 import { RdmaListener } from './rdma-listener.js';
@@ -49,7 +54,7 @@ export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, 
   #engine: RdmaEngine | undefined;
 
   constructor(options: RdmaTransportOptions = {}) {
-    super(options);
+    super(withRdmaDefaults(options));
     this.#rdmaOptions = resolveRdmaOptions(options);
   }
 
