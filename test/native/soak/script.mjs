@@ -1,0 +1,75 @@
+// What happens in a soak, as it follows from a seed: both ends know it without telling each other, so each knows every
+// byte that has to come, and a failure can be repeated as far as the times of a device let it.
+
+/** The longest message, in bytes. */
+export const LONGEST = 4 * 1024 * 1024;
+/** Messages begin anywhere in so many bytes. */
+const BEGINNINGS = 1024 * 1024;
+/** Messages on one connection in each direction, at most. */
+const LONGEST_LIFE = 400;
+
+/** @typedef {'client' | 'server'} Side the side that connected, or that accepted */
+
+/**
+ * @typedef {object} Life how a connection goes
+ * @property {number} messages in each direction
+ * @property {Side} endedBy who closes, when everything has come, or aborts
+ * @property {number | undefined} abortAt the message that is answered with an abort
+ */
+
+/**
+ * A stream of numbers from 0 to 1, 1 excluded, that follows from `seeds`.
+ * @param {...number} seeds integers
+ * @returns {() => number}
+ */
+export function randomFrom(...seeds) {
+  let state = 0x6d2b79f5;
+  for (const seed of seeds) state = scrambled(state + seed);
+  return () => {
+    state = (state + 0x9e3779b9) | 0;
+    return (scrambled(state) >>> 0) / 2 ** 32;
+  };
+}
+
+/** @param {number} bits the last step of MurmurHash3: each bit of the result depends on each of `bits` */
+function scrambled(bits) {
+  let mixed = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+  return mixed ^ (mixed >>> 16);
+}
+
+export class Script {
+  /** @param {number} seed @param {number} longest message, in bytes */
+  constructor(seed, longest = LONGEST) {
+    this.seed = seed;
+    this.longest = longest;
+    const random = randomFrom(seed);
+    const words = Uint32Array.from({ length: (longest + BEGINNINGS) / 4 }, () => random() * 2 ** 32);
+    this.bytes = new Uint8Array(words.buffer);
+  }
+
+  /** @param {number} connection its number @returns {Life} */
+  life(connection) {
+    const random = randomFrom(this.seed, connection);
+    const messages = Math.ceil(LONGEST_LIFE ** random());
+    return {
+      messages,
+      endedBy: random() < 0.5 ? 'client' : 'server',
+      abortAt: random() < 0.25 ? Math.floor(random() * messages) : undefined,
+    };
+  }
+
+  /**
+   * Lengths are uniform in their logarithm: as many messages between 1 and 2 KiB as between 1 and 2 MiB. Were they uniform,
+   * nearly all would be longer than 100 KiB, and the smallest would hardly ever meet.
+   *
+   * @param {number} connection @param {Side} from @param {number} n
+   * @returns {Uint8Array} message `n`, a part of bytes that never change
+   */
+  message(connection, from, n) {
+    const random = randomFrom(this.seed, connection, from === 'client' ? 1 : 2, n);
+    const length = Math.floor((this.longest + 2) ** random()) - 1;
+    const begin = Math.floor(random() * BEGINNINGS);
+    return this.bytes.subarray(begin, begin + length);
+  }
+}
