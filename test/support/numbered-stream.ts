@@ -4,62 +4,84 @@ import type { Connection } from '@verbmq/core';
 /** Bytes of number and checksum before the rest of a message. */
 const HEAD_BYTES = 12;
 
-/**
- * Sends messages that are numbered and checksummed, of random lengths, as fast as the connection takes them, and finds
- * whatever is lost, repeated, out of order or changed on the other side.
- */
-export class NumberedStream {
+/** Sends messages that are numbered and checksummed, of random lengths, as fast as the connection takes them. */
+export class NumberedSender {
   sent = 0;
-  received = 0;
   #stopped = false;
-  readonly #from: Connection;
   readonly #running: Promise<void>;
+
+  constructor(to: Connection, maxBytes: number) {
+    this.#running = this.#run(to, maxBytes);
+    this.#running.catch(() => {}); // `stop` tells
+  }
+
+  /** Resolves when the last one was sent. */
+  stop(): Promise<void> {
+    this.#stopped = true;
+    return this.#running;
+  }
+
+  async #run(to: Connection, maxBytes: number): Promise<void> {
+    while (!this.#stopped && to.state === 'open') {
+      const most = Math.random() < 0.9 ? Math.min(maxBytes, 300) : maxBytes;
+      const message = Buffer.alloc(HEAD_BYTES + Math.floor(Math.random() * most), this.sent);
+      message.writeUInt32LE(this.sent, 0);
+      checksum(message).copy(message, 4);
+      this.sent++;
+      await to.send(message);
+      if (this.sent % 20 === 0) await nextTurn();
+    }
+  }
+}
+
+/** Finds whatever of them is lost, repeated, out of order or changed. */
+export class NumberedReceiver {
+  received = 0;
   #fail!: (error: Error) => void;
   /** Rejects at the first message that is not the next one, unchanged. */
   readonly broken: Promise<never> = new Promise((_resolve, reject) => {
     this.#fail = reject;
   });
 
-  constructor(from: Connection, to: Connection, maxBytes: number, random: () => number = Math.random) {
-    this.#from = from;
-    this.broken.catch(() => {});
-    to.onMessage((message) => this.#check(message.data));
-    this.#running = this.#run(maxBytes, random);
+  constructor(from: Connection) {
+    this.broken.catch(() => {}); // those who wait are told
+    from.onMessage((message) => this.#check(Buffer.from(message.data)));
   }
 
-  /** Sends no more; resolves when everything has arrived. */
-  async finish(): Promise<void> {
-    this.#stopped = true;
-    await Promise.race([this.#running, this.broken]);
-    while (this.received < this.sent) await Promise.race([nextTurn(), this.broken]);
-  }
-
-  /** Resolves when so many more messages have arrived. */
-  async progress(count: number): Promise<void> {
-    const goal = this.received + count;
+  /** Resolves when so many have arrived. */
+  async reached(goal: number): Promise<void> {
     while (this.received < goal) await Promise.race([nextTurn(), this.broken]);
   }
 
-  async #run(maxBytes: number, random: () => number): Promise<void> {
-    while (!this.#stopped) {
-      const lengths = random() < 0.9 ? Math.min(maxBytes, 300) : maxBytes;
-      const message = Buffer.alloc(HEAD_BYTES + Math.floor(random() * lengths), this.sent);
-      message.writeUInt32LE(this.sent, 0);
-      checksum(message).copy(message, 4);
-      this.sent++;
-      await this.#from.send(message);
-      if (this.sent % 20 === 0) await nextTurn();
-    }
-  }
-
-  #check(data: Uint8Array): void {
-    const message = Buffer.from(data);
+  #check(message: Buffer): void {
     const number = message.readUInt32LE(0);
     if (number !== this.received)
       this.#fail(new Error(`message ${number} came where ${this.received} was due`));
     else if (!checksum(message).equals(message.subarray(4, HEAD_BYTES)))
       this.#fail(new Error(`message ${number} has changed on its way`));
     this.received++;
+  }
+}
+
+/** Both ends of a stream, where they are in one process. */
+export class NumberedStream {
+  readonly #sender: NumberedSender;
+  readonly #receiver: NumberedReceiver;
+
+  constructor(from: Connection, to: Connection, maxBytes: number) {
+    this.#receiver = new NumberedReceiver(to);
+    this.#sender = new NumberedSender(from, maxBytes);
+  }
+
+  /** Sends no more; resolves when everything has arrived. */
+  async finish(): Promise<void> {
+    await Promise.race([this.#sender.stop(), this.#receiver.broken]);
+    await this.#receiver.reached(this.#sender.sent);
+  }
+
+  /** Resolves when so many more messages have arrived. */
+  progress(count: number): Promise<void> {
+    return this.#receiver.reached(this.#receiver.received + count);
   }
 }
 

@@ -294,8 +294,11 @@ export class AutoConnection extends Connection implements PathHooks {
 
   // ---- one-sided memory --------------------------------------------------------------------------------------
 
-  protected override async _expose(bytes: number, access: ResolvedMemoryAccess): Promise<ExposedByTransport> {
-    return this.#regions.expose(bytes, access);
+  protected override async _expose(
+    memory: number | Uint8Array,
+    access: ResolvedMemoryAccess,
+  ): Promise<ExposedByTransport> {
+    return this.#regions.expose(memory, access);
   }
   protected override _read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {
     return this.#operations.read(remote, offset, target);
