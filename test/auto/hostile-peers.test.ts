@@ -283,6 +283,38 @@ describe('within a session', () => {
     await expectUnharmed(honest);
   });
 
+  test('a peer that asks for paths and does not take the answers is cut off', async () => {
+    const { listener, attack, ...honest } = await scene({ resumeWindowMs: 0 });
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const session = await attackerSession(listener, raw);
+    raw.connection.pause();
+    let number = 0;
+    await until(() => {
+      for (let n = 0; n < 10; n++) raw.sendJson(Kind.FAST_REQUEST, { number: ++number });
+      return session.state !== 'open';
+    });
+    await session.closed;
+    await expectUnharmed(honest);
+  });
+
+  test('a server that opens another session instead of resuming is not believed', async () => {
+    const world = autoWorld({ both: { policy: 'tcp' } });
+    const transport = new MemoryTransport({ network: world.base.network });
+    onTestFinished(() => transport.close());
+    const listener = await transport.listen({ host: 'here', port: 1 });
+    const welcome = { maxMessageBytes: 1000, windowBytes: 1000, session: 'a', secret: 'b', resumed: false };
+    const peers: RawAutoPeer[] = [];
+    listener.onConnection((connection) => {
+      const raw = new RawAutoPeer(abortAfterTest(connection));
+      peers.push(raw);
+      void raw.next(Kind.HELLO).then(() => raw.sendJson(Kind.WELCOME, welcome));
+    });
+    const client = abortAfterTest(await world.clientTransport.connect(listener.address));
+    peers[0]?.connection.abort('gone');
+    expect((await client.closed).error).toMatchObject({ reason: 'protocol' });
+    expect(peers.length).toBe(2);
+  });
+
   test('frames that come again are no harm', async () => {
     const { listener, attack } = await scene();
     const raw = await RawAutoPeer.connect(attack, listener.address);

@@ -1,3 +1,4 @@
+// Longer than 300 lines because it is where the parts meet: each of them has a file of its own, and none of them the whole.
 import { Connection, type ConnectionInit } from '../contract/connection.js';
 import type { ExposedByTransport } from '../contract/connection-hooks.js';
 import { VerbmqError } from '../contract/errors.js';
@@ -226,6 +227,10 @@ export class AutoConnection extends Connection implements PathHooks {
 
   /** @internal A fast connection is proved. It takes data when both sides have agreed. */
   adoptFast(number: PathNumber, connection: Connection): void {
+    if (this.#over) {
+      connection.abort('the session has ended');
+      return;
+    }
     if (this.#fast !== undefined) this.dropFast('broken');
     this.#fast = new Path(number, connection, this);
   }

@@ -154,7 +154,9 @@ export class AutoTransport<
           options,
           reconnect: async (until) => {
             const resume = { ...welcome.ticket, epoch: made.session.epoch };
-            return (await greet(until, resume)).base;
+            const resumed = await greet(until, resume);
+            if (!resumed.welcome.resumed) throw notResumed(resumed.base);
+            return resumed.base;
           },
           fast: fastReason === undefined && peerReason === undefined ? this.#fast : undefined,
           fastOptions: this.#optionsOfFast(options, connectionOptions),
@@ -277,5 +279,17 @@ function requiredError(reason: string, cause: unknown, peerReason?: string): Ver
     'ERR_VERBMQ_UNAVAILABLE',
     `the fast path is required (policy or fastAddresses) and cannot be had (${reason}${whose})`,
     { cause, reason },
+  );
+}
+
+/** A server that opens another session instead has not understood. */
+function notResumed(base: Connection): VerbmqError {
+  base.abort('the session was not resumed');
+  return new VerbmqError(
+    'ERR_VERBMQ_PROTOCOL',
+    'the peer opened another session instead of resuming this one',
+    {
+      reason: 'protocol',
+    },
   );
 }

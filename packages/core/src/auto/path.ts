@@ -52,7 +52,9 @@ export class Path {
 
   /** Writes a frame behind all others, whether there is room or not; for the few that are not messages. */
   control(frame: Uint8Array): void {
-    if (this.connection.state === 'open') this.#wait(frame);
+    if (this.connection.state !== 'open') return;
+    if (this.#waiting < MAX_WAITING) this.#wait(frame);
+    else this.connection.abort('the peer asks for more than it takes');
   }
 
   /** Bytes that have not left this process. While there are any, `room` is called when they have. */
@@ -107,6 +109,9 @@ export class Path {
     if (!this.#left) this.#hooks.room(this);
   }
 }
+
+/** Frames beside the messages that may wait; two sides that keep the protocol have two or three at most. */
+const MAX_WAITING = 64;
 
 /** Frames are lent up to so many bytes at a time, and one more. */
 const LENT_LIMIT_BYTES = 1024 * 1024;

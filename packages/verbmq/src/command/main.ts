@@ -11,7 +11,8 @@ const USAGE = `verbmq: messages over RDMA and TCP
   verbmq ping URL [--bytes N] [--seconds N] [--json]
                                     round trips to an echo service: percentiles in microseconds
 
-URLs: tcp://host:port  unix:///path  rdma://host:port   (IPv6 hosts in brackets)
+URLs: tcp://host:port  unix:///path  rdma://host:port  verbmq://host:port   (IPv6 hosts in brackets)
+      verbmq:// begins on TCP, and moves to RDMA where both sides have it
 To compare RDMA with TCP between two machines:  verbmq serve tcp://0.0.0.0:7000 rdma://0.0.0.0:7001  on the one,
 verbmq ping tcp://THE-ONE:7000  and  verbmq ping rdma://THE-ONE:7001  on the other.
 `;
