@@ -94,6 +94,20 @@ await onSimulatedDevice('rxe', (device) => {
         },
       );
 
+      test('a send that completes while a read before it is on its way does not complete the read', async () => {
+        resetForTest(device, personality);
+        device.set('read_us', 100_000);
+        const { client, server } = await rawPair(device);
+        const source = register(server, 1000, MemoryUse.remoteRead);
+        const sink = register(client, 1000, MemoryUse.sink);
+        source.data.fill(7);
+        operate(client, SubmissionKind.read, 1, sink, source);
+        // More than one of these asks for a completion.
+        for (let slot = 0; slot < 40; slot++) client.engine.submitSend(client.handle, slot, 8);
+        await tokens(client, 1);
+        expect(sink.data.every((byte) => byte === 7)).toBe(true);
+      });
+
       test('messages pass beside many operations', async () => {
         resetForTest(device, personality);
         device.set('read_us', 2000);

@@ -117,6 +117,25 @@ void complete(queue_pair* pair, completion what) {
   pump(pair, what.is_send);
 }
 
+ibv_wc success_entry(const queue_pair* pair, const send_work& work) {
+  ibv_wc entry{};
+  entry.wr_id = work.request.wr_id;
+  entry.status = IBV_WC_SUCCESS;
+  entry.qp_num = pair->qp_num;
+  entry.byte_len = work.byte_count;
+  switch (work.request.opcode) {
+    case IBV_WR_RDMA_READ: entry.opcode = IBV_WC_RDMA_READ; break;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM: entry.opcode = IBV_WC_RDMA_WRITE; break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP: entry.opcode = IBV_WC_COMP_SWAP; break;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD: entry.opcode = IBV_WC_FETCH_ADD; break;
+    case IBV_WR_BIND_MW: entry.opcode = IBV_WC_BIND_MW; break;
+    case IBV_WR_LOCAL_INV: entry.opcode = IBV_WC_LOCAL_INV; break;
+    default: entry.opcode = IBV_WC_SEND; break;
+  }
+  return entry;
+}
+
 ibv_wc failed_entry(uint64_t wr_id, ibv_wc_status status, uint32_t queue_pair) {
   ibv_wc entry;
   std::memset(&entry, 0xee, sizeof entry);

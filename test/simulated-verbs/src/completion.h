@@ -9,6 +9,9 @@ namespace simverbs {
 /// Sends a completion down the stream of the queue pair's send or receive queue. The lock is held.
 void complete(queue_pair* pair, completion what);
 
+/// What a completion says of a send that is done.
+ibv_wc success_entry(const queue_pair* pair, const send_work& work);
+
 /// A completion whose only valid fields are those the specification promises for a failed one; the others hold
 /// rubbish, so that code which reads them fails a test and not a user.
 ibv_wc failed_entry(uint64_t wr_id, ibv_wc_status status, uint32_t queue_pair);

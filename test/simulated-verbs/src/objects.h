@@ -88,6 +88,7 @@ struct send_work {
   progress state = progress::queued;
   ibv_wc_status status = IBV_WC_SUCCESS;
   uint32_t byte_count = 0;
+  bool reported = false;  // complete for the application before work that was posted earlier
 };
 
 struct receive_work {

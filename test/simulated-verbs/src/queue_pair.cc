@@ -103,6 +103,22 @@ void enter_error(queue_pair* pair) {
   schedule_flush(pair);
 }
 
+namespace {
+
+/// Software iWARP says of a send that it is complete when TCP has it, also when a read before it still waits for its answer.
+void report_overtaking_sends(queue_pair* pair) {
+  if (!the_world().set.sends_overtake_reads) return;
+  for (send_work& work : pair->sends) {
+    if (work.state == send_work::progress::queued) return;
+    const bool sent = work.request.opcode == IBV_WR_SEND || work.request.opcode == IBV_WR_RDMA_WRITE;
+    if (!sent || !work.signalled || work.reported || work.status != IBV_WC_SUCCESS) continue;
+    work.reported = true;
+    complete(pair, {success_entry(pair, work), false, true, 0});
+  }
+}
+
+}  // namespace
+
 void retire_sends(queue_pair* pair) {
   while (!pair->sends.empty() && pair->sends.front().state == send_work::progress::done) {
     const send_work work = std::move(pair->sends.front());
@@ -110,7 +126,7 @@ void retire_sends(queue_pair* pair) {
     ++pair->first_number;
     if (pair->started > 0) --pair->started;
     ++pair->unsignalled;
-    if (work.status == IBV_WC_SUCCESS && !work.signalled) {
+    if (work.status == IBV_WC_SUCCESS && (!work.signalled || work.reported)) {
       // Software devices reuse the place at once; others learn of it with the next completion.
       if (!the_world().set.slots_freed_at_poll) {
         --pair->send_slots;
@@ -118,29 +134,13 @@ void retire_sends(queue_pair* pair) {
       }
       continue;
     }
-    ibv_wc entry{};
-    if (work.status != IBV_WC_SUCCESS) {
-      entry = failed_entry(work.request.wr_id, work.status, pair->qp_num);
-    } else {
-      entry.wr_id = work.request.wr_id;
-      entry.status = IBV_WC_SUCCESS;
-      entry.qp_num = pair->qp_num;
-      entry.byte_len = work.byte_count;
-      switch (work.request.opcode) {
-        case IBV_WR_RDMA_READ: entry.opcode = IBV_WC_RDMA_READ; break;
-        case IBV_WR_RDMA_WRITE:
-        case IBV_WR_RDMA_WRITE_WITH_IMM: entry.opcode = IBV_WC_RDMA_WRITE; break;
-        case IBV_WR_ATOMIC_CMP_AND_SWP: entry.opcode = IBV_WC_COMP_SWAP; break;
-        case IBV_WR_ATOMIC_FETCH_AND_ADD: entry.opcode = IBV_WC_FETCH_ADD; break;
-        case IBV_WR_BIND_MW: entry.opcode = IBV_WC_BIND_MW; break;
-        case IBV_WR_LOCAL_INV: entry.opcode = IBV_WC_LOCAL_INV; break;
-        default: entry.opcode = IBV_WC_SEND; break;
-      }
-    }
+    const bool good = work.status == IBV_WC_SUCCESS;
+    const ibv_wc entry = good ? success_entry(pair, work) : failed_entry(work.request.wr_id, work.status, pair->qp_num);
     const uint32_t slots = pair->unsignalled;
     pair->unsignalled = 0;
     complete(pair, {entry, false, true, slots});
   }
+  report_overtaking_sends(pair);
 }
 
 queue_pair* make_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init, int& error_number) {

@@ -25,6 +25,7 @@ bool settings::take_personality(const char* name) {
     fresh.max_inline_bytes = 80;
     fresh.max_message_bytes = INT32_MAX;
     fresh.flush_delay_us = 0;
+    fresh.sends_overtake_reads = 1;
   } else if (std::strcmp(name, "mlx") == 0) {
     fresh.max_qp_wr = 8192;
     fresh.max_sge = 30;

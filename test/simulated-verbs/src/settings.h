@@ -31,6 +31,7 @@ namespace simverbs {
   setting(memory_windows, 1)                                                                                        \
   setting(slots_freed_at_poll, 0)                                                                                   \
   setting(completions_removed_at_destroy, 0)                                                                        \
+  setting(sends_overtake_reads, 0)                                                                                  \
   setting(atomic_results_big_endian, 0)                                                                             \
   setting(fork_protection_unneeded, 1)                                                                              \
   /* the device found first is another one, without addresses */                                                    \

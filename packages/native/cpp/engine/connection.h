@@ -113,8 +113,10 @@ class connection {
   std::optional<failure> receive(uint32_t slot, uint32_t bytes, received_frame& frame);
   const uint8_t* payload(uint32_t slot) const { return memory_.receive_slot(sizes_, slot) + frame_header::bytes; }
 
-  /// Completes the work request `number` of the send queue and all before it.
-  void complete_send(uint32_t number);
+  /// Completes the send `number` and all sends before it.
+  void complete_send(uint32_t number) noexcept;
+  /// Completes a piece of an operation.
+  void complete_operation(uint32_t number) { operations_.complete(number, finished_); }
   /// Operations that are complete and have not been reported.
   std::vector<operation> take_finished() { return std::exchange(finished_, {}); }
 

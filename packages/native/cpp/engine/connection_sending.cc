@@ -51,15 +51,12 @@ void connection::stage(frame_type type, send_class what, uint8_t* frame, uint32_
 void connection::stage_operations() {
   while (auto piece = operations_.next()) {
     ibv_send_wr& request = piece->request;
-    request.wr_id = work_id{self_, work_kind::send, ledger_.push(send_class::operation)}.encode();
+    request.wr_id = work_id{self_, work_kind::operation, piece->number}.encode();
     request.num_sge = 1;
-    // Each is signalled: its completion makes room for the next, and it completes the sends before it as well.
     request.send_flags = IBV_SEND_SIGNALED;
     if (request.opcode == IBV_WR_RDMA_WRITE && piece->local.length <= limits_.inline_bytes) {
       request.send_flags |= IBV_SEND_INLINE;
     }
-    unsignalled_data_ = 0;
-    unsignalled_control_ = 0;
     staged_.push_back({request, piece->local});
   }
 }
@@ -140,7 +137,8 @@ std::optional<failure> connection::post_staged() {
   staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(posted));
 
   // A full send queue is backpressure: what stays staged goes when earlier sends are complete.
-  if (error_number == 0 || (error_number == ENOMEM && ledger_.outstanding() > staged_.size())) return std::nullopt;
+  const size_t outstanding = ledger_.outstanding() + operations_.outstanding();
+  if (error_number == 0 || (error_number == ENOMEM && outstanding > staged_.size())) return std::nullopt;
   const verbs_error error = call_failed("ibv_post_send", error_number);
   return failure{error.reason(), error.what()};
 }
@@ -157,10 +155,9 @@ std::optional<failure> connection::flush() {
   return post_staged();
 }
 
-void connection::complete_send(uint32_t number) {
+void connection::complete_send(uint32_t number) noexcept {
   const send_ledger::completed done = ledger_.complete(number);
   control_outstanding_ -= done.control;
-  operations_.complete(done.operation, finished_);
   farewells_outstanding_ -= done.farewell;
   move_gate(gate_completed, static_cast<uint32_t>(memory_.gate[gate_completed]) + done.data);
 }

@@ -39,7 +39,8 @@ void engine::handle_completion(const ibv_wc& completion) {
   if (work.kind == work_kind::receive) {
     handle_receive(*of, work.number, completion.byte_len);
   } else {
-    of->complete_send(work.number);
+    if (work.kind == work_kind::send) of->complete_send(work.number);
+    else of->complete_operation(work.number);
     report_finished(*of);
     settle(*of);
     mark_dirty(*of);

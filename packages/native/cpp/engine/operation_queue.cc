@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/work_id.h"
+
 namespace verbmq {
 
 namespace {
@@ -37,6 +39,7 @@ std::optional<operation_queue::piece> operation_queue::next() {
   const uint64_t at = first_staged_bytes_;
   const uint32_t bytes = static_cast<uint32_t>(std::min<uint64_t>(piece_bytes_, first.bytes - at));
   piece made{};
+  made.number = (first_number_ + static_cast<uint32_t>(posted_.size())) & work_id::number_mask;
   made.local = {reinterpret_cast<uintptr_t>(first.local->base() + first.local_offset + at), bytes, first.local->lkey()};
   made.request.opcode = opcode_of(first.kind);
   if (is_atomic(first.kind)) {
@@ -50,7 +53,7 @@ std::optional<operation_queue::piece> operation_queue::next() {
   }
 
   const bool is_last = at + bytes == first.bytes;
-  posted_.push_back({first.is_read(), is_last});
+  posted_.push_back({first.is_read(), is_last, false});
   if (first.is_read()) ++reads_posted_;
   first_staged_bytes_ = is_last ? 0 : at + bytes;
   if (is_last) {
@@ -60,12 +63,16 @@ std::optional<operation_queue::piece> operation_queue::next() {
   return made;
 }
 
-void operation_queue::complete(uint32_t pieces, std::vector<operation>& finished) {
-  for (; pieces > 0; --pieces) {
-    const posted_piece done = posted_.front();
+void operation_queue::complete(uint32_t number, std::vector<operation>& finished) {
+  const uint32_t distance = (number - first_number_) & work_id::number_mask;
+  if (distance >= posted_.size() || posted_[distance].is_complete) return;
+  posted_[distance].is_complete = true;
+  if (posted_[distance].is_read) --reads_posted_;
+  while (!posted_.empty() && posted_.front().is_complete) {
+    const bool is_last = posted_.front().is_last;
     posted_.pop_front();
-    if (done.is_read) --reads_posted_;
-    if (!done.is_last) continue;
+    first_number_ = (first_number_ + 1) & work_id::number_mask;
+    if (!is_last) continue;
     finished.push_back(std::move(started_.front()));
     started_.pop_front();
   }

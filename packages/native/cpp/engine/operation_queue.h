@@ -1,6 +1,8 @@
 // One-sided operations of a connection on the peer's memory: those that wait, and those whose work requests are posted.
 //
-// They start and end in the order in which they were asked for. A long one is cut into pieces, so that several of its
+// They start in the order in which they were asked for, and are reported in that order. Devices need not complete them in
+// it, nor in their place among the sends: with Soft-iWARP a send that was posted behind a read completes first, while the
+// read is still on its way. So each piece has its own completion, and none completes another. A long operation is cut into pieces, so that several of its
 // reads are under way at once and no piece exceeds what a port carries in one. Never are more reads (and atomics, which
 // count as reads) under way than both devices have agreed on: a device that is given more stops its send queue until
 // earlier ones are answered, and everything behind them with it.
@@ -49,22 +51,28 @@ class operation_queue {
   void configure(uint32_t read_depth, uint32_t port_bytes) noexcept;
   uint32_t read_depth() const noexcept { return read_depth_; }
 
+  /// Work requests that are given out by next() and not complete.
+  size_t outstanding() const noexcept { return posted_.size(); }
+
   void push(operation added) { waiting_.push_back(std::move(added)); }
 
   /// The next piece that may be posted now, as a work request that lacks its id and flags. It counts as posted.
   struct piece {
+    uint32_t number;  // for its completion; 24 bits
     ibv_send_wr request;
     ibv_sge local;
   };
   std::optional<piece> next();
 
-  /// The first `pieces` of those posted are complete. Appends the operations that are complete with them.
-  void complete(uint32_t pieces, std::vector<operation>& finished);
+  /// Piece `number` is complete. Appends the operations that can be reported with it. A number that is not posted
+  /// completes nothing.
+  void complete(uint32_t number, std::vector<operation>& finished);
 
  private:
   struct posted_piece {
     bool is_read;
     bool is_last;
+    bool is_complete;
   };
 
   uint32_t read_depth_ = 0;
@@ -73,6 +81,7 @@ class operation_queue {
   uint64_t first_staged_bytes_ = 0;  // of the first that waits
   std::deque<operation> started_;    // all of their pieces are posted
   std::deque<posted_piece> posted_;
+  uint32_t first_number_ = 0;  // of those posted
   uint32_t reads_posted_ = 0;
 };
 

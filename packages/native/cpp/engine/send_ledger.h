@@ -1,5 +1,6 @@
-// Which work requests of the send queue are posted and not yet known to be complete, in order. A queue pair completes
-// them in the order of posting, so the completion of one (only one in several is signalled) completes all before it.
+// Which sends are posted and not yet known to be complete, in order. A queue pair completes sends in the order of
+// posting, so the completion of one (only one in several is signalled) completes all before it. Of one-sided operations that
+// is not true on every device, so they have numbers of their own; see operation_queue.h.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace verbmq {
 
-enum class send_class : uint8_t { data, control, farewell, operation };
+enum class send_class : uint8_t { data, control, farewell };
 
 class send_ledger {
  public:
@@ -30,7 +31,6 @@ class send_ledger {
     uint32_t data = 0;
     uint32_t control = 0;
     uint32_t farewell = 0;   // among the control frames
-    uint32_t operation = 0;  // pieces of one-sided operations
   };
 
   /// Everything up to and with `number` is complete. A number that is not outstanding completes nothing.
@@ -42,7 +42,6 @@ class send_ledger {
       switch (entries_[first_]) {
         case send_class::data: ++result.data; break;
         case send_class::control: ++result.control; break;
-        case send_class::operation: ++result.operation; break;
         case send_class::farewell:
           ++result.control;
           ++result.farewell;

@@ -32,14 +32,14 @@ class handle {
 /// A handle as the opaque context of an rdma_cm identifier.
 inline void* context_of(handle named) { return reinterpret_cast<void*>(static_cast<uintptr_t>(named.value())); }
 
-enum class work_kind : uint8_t { receive = 1, send = 2 };
+enum class work_kind : uint8_t { receive = 1, send = 2, operation = 3 };
 
 struct work_id {
   static constexpr uint32_t number_mask = 0xffffff;
 
   handle connection;
   work_kind kind;
-  uint32_t number;  // the slot of a receive, the running number of a send (24 bits)
+  uint32_t number;  // the slot of a receive, the running number of a send or of a piece of an operation (24 bits)
 
   uint64_t encode() const noexcept {
     return (static_cast<uint64_t>(connection.value()) << 32) | (static_cast<uint64_t>(kind) << 24) |
