@@ -4,20 +4,20 @@ import { onSimulatedDevice, type Personality, resetForTest } from '../support/si
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { expectEnds } from './soak/expectations.js';
 import { Script } from './soak/script.mjs';
-import { soakMessages, soakSeed } from './soak/settings.js';
+import { soakOf } from './soak/settings.js';
 import { SoakServer, soakAsClient, Tally } from './soak/sides.mjs';
 
-const messages = soakMessages(2500);
-const seed = soakSeed();
 /** Long enough for several pieces of a read, and short enough for many messages in a second. */
 const LONGEST = 1024 * 1024;
+const soak = soakOf(2500, LONGEST);
 
 await onSimulatedDevice('rxe', (device) => {
   describe.each<Personality>(['rxe', 'siw', 'mlx'])(
-    `a soak on a device like %s (seed ${seed})`,
+    `a soak on a device like %s (seed ${soak.script.seed})`,
     (personality) => {
       test.each(['event', 'adaptive', 'busy'] as const)(
         'polling: %s: every byte right, every order right, nothing left',
+        { timeout: soak.timeout },
         async (polling) => {
           resetForTest(device, personality);
           const pair = await simulatedPair(device, {
@@ -26,14 +26,14 @@ await onSimulatedDevice('rxe', (device) => {
             // Leases that must wait for each other, and retained messages beyond what may stay registered.
             largeMemoryBytes: 2 * LONGEST,
           });
-          device.set('jitter_seed', seed);
+          device.set('jitter_seed', soak.script.seed);
           device.set('completion_jitter_us', 400);
           device.set('cq_event_delay_us', 100);
           device.set('missing_send_slots', 60);
-          const script = new Script(seed, LONGEST);
+          const script = new Script(soak.script);
           const server = new SoakServer(pair.listener, script);
           const tally = new Tally();
-          const what = { messages, first: 0, tally };
+          const what = { messages: soak.messages, first: 0, tally };
           const next = await server.unlessBroken(
             soakAsClient(pair.clientTransport, pair.listener.url, script, what),
           );

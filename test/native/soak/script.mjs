@@ -1,16 +1,17 @@
 // What happens in a soak, as it follows from a seed: both ends know it without telling each other, so each knows every
 // byte that has to come, and a failure can be repeated as far as the times of a device let it.
 
-/** The longest message, in bytes. */
-export const LONGEST = 4 * 1024 * 1024;
 /** Messages begin anywhere in so many bytes. */
 const BEGINNINGS = 1024 * 1024;
-/** Messages on one connection in each direction, at most. */
-const LONGEST_LIFE = 400;
 
 /** @typedef {'client' | 'server'} Side the side that connected, or that accepted */
 
 /**
+ * @typedef {object} ScriptOptions all of them integers
+ * @property {number} seed
+ * @property {number} longestBytes of a message
+ * @property {number} longestLife of a connection, in messages in each direction
+ *
  * @typedef {object} Life how a connection goes
  * @property {number} messages in each direction
  * @property {Side} endedBy who closes, when everything has come, or aborts
@@ -39,19 +40,23 @@ function scrambled(bits) {
 }
 
 export class Script {
-  /** @param {number} seed @param {number} longest message, in bytes */
-  constructor(seed, longest = LONGEST) {
+  /** @param {ScriptOptions} options */
+  constructor({ seed, longestBytes, longestLife }) {
     this.seed = seed;
-    this.longest = longest;
+    this.longestBytes = longestBytes;
+    this.longestLife = longestLife;
     const random = randomFrom(seed);
-    const words = Uint32Array.from({ length: (longest + BEGINNINGS) / 4 }, () => random() * 2 ** 32);
+    const words = Uint32Array.from(
+      { length: Math.ceil((longestBytes + BEGINNINGS) / 4) },
+      () => random() * 2 ** 32,
+    );
     this.bytes = new Uint8Array(words.buffer);
   }
 
   /** @param {number} connection its number @returns {Life} */
   life(connection) {
     const random = randomFrom(this.seed, connection);
-    const messages = Math.ceil(LONGEST_LIFE ** random());
+    const messages = Math.ceil(this.longestLife ** random());
     return {
       messages,
       endedBy: random() < 0.5 ? 'client' : 'server',
@@ -68,7 +73,7 @@ export class Script {
    */
   message(connection, from, n) {
     const random = randomFrom(this.seed, connection, from === 'client' ? 1 : 2, n);
-    const length = Math.floor((this.longest + 2) ** random()) - 1;
+    const length = Math.floor((this.longestBytes + 2) ** random()) - 1;
     const begin = Math.floor(random() * BEGINNINGS);
     return this.bytes.subarray(begin, begin + length);
   }
