@@ -8,7 +8,7 @@ import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 const AREAS = 12;
 const OPERATIONS = 60;
 /** Around the lengths at which the way changes: inline, pieces, borrowed memory. */
-const LENGTHS = [1, 8, 200, 256, 257, 4096, 65_536, 262_143, 262_144, 262_145, 600_000];
+const LENGTHS = [1, 8, 200, 256, 257, 4096, 65_536, 262_144, 262_145, 524_287, 524_288, 600_000];
 const AREA_BYTES = 600_000;
 
 /** A small generator of its own, so that a seed repeats a run. */

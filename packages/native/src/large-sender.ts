@@ -6,9 +6,9 @@ import type { RdmaEngine } from './rdma-engine.js';
 
 /**
  * From this length on, memory of the caller's is registered where it lies, for as long as a device needs it; what is
- * shorter is copied to or from memory that is registered already. docs/performance.md tells how it was measured.
+ * shorter is copied to or from memory that is registered already. docs/memory.md tells how it was measured.
  */
-export const BORROW_BYTES = 256 * 1024;
+export const BORROW_BYTES = 512 * 1024;
 
 /** Whether memory stays where it is, so that a device may work on it. */
 export function isLendable({ buffer }: Uint8Array): boolean {

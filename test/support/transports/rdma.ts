@@ -29,7 +29,7 @@ export function rdmaSetUp({ listen, source, atomics }: RdmaAddresses): SetUp {
     kind: 'rdma',
     capabilities: { oneSided: 'native', atomics, largeMessages: 'native', zeroCopySend: 'native' },
     /** Inline data, slots with their header, and the lengths at which a large message is cut and borrowed. */
-    boundaries: [64, 220, 256, 1024, 4096 - 16, 8192, 256 * 1024, 1024 * 1024],
+    boundaries: [64, 220, 256, 1024, 4096 - 16, 8192, 512 * 1024, 1024 * 1024],
     /** The window for large messages, the receive slots of one side and the send slots of the other, and the high-water mark. */
     unreadBytes: 5.5 * 1024 * 1024,
     crossesProcesses: true,

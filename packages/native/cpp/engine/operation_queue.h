@@ -44,7 +44,7 @@ class operation_queue {
   static constexpr uint32_t slots = 32;
   /// Reads in flight that are asked of the devices; few have more.
   static constexpr uint32_t wished_read_depth = 16;
-  /// The largest piece. docs/performance.md tells how it was measured.
+  /// The largest piece: as many as may be in flight are 4 MiB, the default window for large messages.
   static constexpr uint32_t wished_piece_bytes = 1u << 18;
 
   /// `read_depth` is what both devices have agreed on, `port_bytes` the most that the port carries in one request.
