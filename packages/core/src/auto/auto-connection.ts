@@ -81,6 +81,11 @@ export class AutoConnection extends Connection implements PathHooks {
     this.#incoming = new Incoming(maxMessageBytes, {
       handlesAtOnce: () => this._handlesAtOnce,
       deliver: (data, token) => this._receive(data, token),
+      handle: (data, token) => {
+        if (!this._handlesAtOnce) return false;
+        this._receive(data, token);
+        return true;
+      },
       consumed: (bytes) => this.session.consumed(bytes),
     });
     this.#operations = new OneSidedRequester(this.session, frameBytes);

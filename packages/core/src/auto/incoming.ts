@@ -6,6 +6,8 @@ export interface IncomingHooks {
   /** Whether the application handles the next message before `deliver` returns. */
   handlesAtOnce(): boolean;
   deliver(data: Uint8Array, token: number): void;
+  /** Both in one, for the many: delivers it if it is handled at once, and answers whether it was. */
+  handle(data: Uint8Array, token: number): boolean;
   /** The peer may send as much again. */
   consumed(bytes: number): void;
 }
@@ -86,8 +88,7 @@ export class Incoming {
       at = start + length;
       if (at > end) throw protocolError('a batch ends in the middle of a message');
       this.#checkLength(length);
-      if (hooks.handlesAtOnce()) hooks.deliver(frame.subarray(start, at), CURRENT);
-      else {
+      if (!hooks.handle(frame.subarray(start, at), CURRENT)) {
         own ??= new Uint8Array(frame);
         hooks.deliver(own.subarray(start, at), OWN);
       }
