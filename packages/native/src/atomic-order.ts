@@ -1,10 +1,7 @@
 import { VerbmqError } from '@verbmq/core';
 import { SubmissionKind } from './binding.js';
-import { type MemoryNotes, NoteKind, noteOf } from './memory-notes.js';
 import type { OneSidedOperations, Operation } from './one-sided-operations.js';
-
-/** Reads differently in either order of its bytes. */
-const KNOWN = 0x0102_0304_0506_0708n;
+import { PROOF_VALUE, type ProofWord } from './proof-word.js';
 
 /**
  * Native atomic operations, with their results in the host's byte order. Some devices give them in big-endian order on every host
@@ -12,14 +9,14 @@ const KNOWN = 0x0102_0304_0506_0708n;
  * of the owner's whose value is known: it adds nothing.
  */
 export class AtomicOrder {
-  readonly #notes: MemoryNotes;
+  readonly #word: ProofWord;
   readonly #operations: OneSidedOperations;
   #proof: Promise<void> | undefined;
   #proved = false;
   #swapped = false;
 
-  constructor(notes: MemoryNotes, operations: OneSidedOperations) {
-    this.#notes = notes;
+  constructor(word: ProofWord, operations: OneSidedOperations) {
+    this.#word = word;
     this.#operations = operations;
   }
 
@@ -34,17 +31,16 @@ export class AtomicOrder {
   }
 
   async #prove(): Promise<void> {
-    const remoteAddress = await this.#notes.ask(noteOf(NoteKind.proofAddress, { first: KNOWN }));
-    const rkey = Number(await this.#notes.ask(noteOf(NoteKind.proofKey)));
+    const place = await this.#word.place();
     const kind = SubmissionKind.fetchAdd;
-    const result = await this.#operations.run({ kind, remoteAddress, rkey, view: undefined, operand: 0n });
-    if (result !== KNOWN && result !== swap(KNOWN)) {
+    const result = await this.#operations.run({ ...place, kind, view: undefined, operand: 0n });
+    if (result !== PROOF_VALUE && result !== swap(PROOF_VALUE)) {
       throw new VerbmqError(
         'ERR_VERBMQ_DEVICE',
-        `an atomic operation of the device answered 0x${result.toString(16)} where 0x${KNOWN.toString(16)} stands: use another device, or its firmware of another version`,
+        `an atomic operation of the device answered 0x${result.toString(16)} where 0x${PROOF_VALUE.toString(16)} stands: use another device, or its firmware of another version`,
       );
     }
-    this.#swapped = result !== KNOWN;
+    this.#swapped = result !== PROOF_VALUE;
     this.#proved = true;
   }
 }

@@ -104,17 +104,18 @@ export class ExposedMemories {
     return before;
   }
 
-  /** Memory for the peer to try an atomic operation on. It is made once, when the peer asks, and holds `value`. */
-  proof(value?: bigint): MemoryRegistration {
-    if (this.#proof !== undefined) return this.#proof;
-    if (value === undefined) throw refused('a proof of atomic operations was not asked for');
-    const data = this.#allocate(8);
-    new BigUint64Array(data.buffer, data.byteOffset, 1)[0] = value;
-    const access = { read: false, write: false, atomic: true };
-    const registered = this.#register(data, access);
-    if (registered === undefined) throw refused('this device has no atomic operations');
-    this.#proof = registered;
-    return registered;
+  /** Memory for the peer to try operations on, holding `value`. It is made once, when the peer asks; nothing when it cannot be. */
+  proof(value?: bigint): MemoryRegistration | undefined {
+    if (this.#proof !== undefined || value === undefined) return this.#proof;
+    try {
+      const data = this.#allocate(8);
+      new BigUint64Array(data.buffer, data.byteOffset, 1)[0] = value;
+      this.#proof = this.#register(data, { read: true, write: false, atomic: true });
+    } catch (error) {
+      // The peer is told, and its operation fails; this side's program has asked for nothing.
+      if (!(error instanceof VerbmqError)) throw error;
+    }
+    return this.#proof;
   }
 
   /** The connection has ended, and every registration with it. The memory stays the application's. */

@@ -6,6 +6,7 @@ import { type MemoryKey, verifyKey } from './descriptor-key.js';
 import { ExposedMemories, placeOf } from './exposed-memory.js';
 import { type MemoryNote, MemoryNotes, NOTE_BYTES, NoteKind, noteOf } from './memory-notes.js';
 import { OneSidedOperations, type Operation } from './one-sided-operations.js';
+import { ProofWord } from './proof-word.js';
 import type { RdmaEngine } from './rdma-engine.js';
 
 /**
@@ -20,7 +21,9 @@ export class OneSidedMemory {
   readonly #exposed: ExposedMemories;
   readonly #operations: OneSidedOperations;
   readonly #notes: MemoryNotes;
+  readonly #proofWord: ProofWord;
   readonly #atomicOrder: AtomicOrder;
+  readonly #iwarp: boolean;
   /** Descriptors that were verified. */
   readonly #keys = new WeakMap<DescriptorFields, MemoryKey>();
   /** The last number of each place that the peer has revoked. */
@@ -33,7 +36,7 @@ export class OneSidedMemory {
     description: ConnectionDescription,
     failed: (error: VerbmqError) => void,
   ) {
-    const { readDepth, atomics, secret, peerSecret, peerSlotBytes, forkHidesPages } = description;
+    const { iwarp, readDepth, atomics, secret, peerSecret, peerSlotBytes, forkHidesPages } = description;
     const frameBytes = peerSlotBytes - engine.addon.layout.headerBytes;
     this.support = readDepth > 0 && frameBytes >= NOTE_BYTES ? 'native' : 'none';
     this.atomics = this.support === 'none' ? 'none' : atomics ? 'native' : 'emulated';
@@ -41,7 +44,9 @@ export class OneSidedMemory {
     this.#failed = failed;
     this.#notes = new MemoryNotes(engine, handle, frameBytes);
     this.#operations = new OneSidedOperations(engine, handle, !forkHidesPages);
-    this.#atomicOrder = new AtomicOrder(this.#notes, this.#operations);
+    this.#proofWord = new ProofWord(this.#notes);
+    this.#atomicOrder = new AtomicOrder(this.#proofWord, this.#operations);
+    this.#iwarp = iwarp;
     this.#exposed = new ExposedMemories({
       engine,
       handle,
@@ -64,8 +69,24 @@ export class OneSidedMemory {
     await this.#transfer(SubmissionKind.read, remote, offset, target);
   }
 
+  /**
+   * With InfiniBand and RoCE a write is complete when the peer's device has acknowledged it. With iWARP it is when the data
+   * have been given to TCP; what is read behind it comes back only when the write has been placed (RFC 5040, section 5.5).
+   */
   async write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
-    await this.#transfer(SubmissionKind.write, remote, offset, data);
+    if (!this.#iwarp || data.byteLength === 0) {
+      await this.#transfer(SubmissionKind.write, remote, offset, data);
+      return;
+    }
+    const written = this.#transfer(SubmissionKind.write, remote, offset, data);
+    const [outcome, confirmation] = await Promise.allSettled([written, this.#readProof()]);
+    if (outcome.status === 'rejected') throw outcome.reason;
+    if (confirmation.status === 'rejected') throw (confirmation.reason as VerbmqError).withUnknownOutcome();
+  }
+
+  async #readProof(): Promise<void> {
+    const place = await this.#proofWord.place();
+    await this.#operations.run({ ...place, kind: SubmissionKind.read, view: new Uint8Array(8) });
   }
 
   async fetchAdd(remote: DescriptorFields, offset: number, addend: bigint): Promise<bigint> {
@@ -180,9 +201,9 @@ export class OneSidedMemory {
   #answer(note: MemoryNote): bigint {
     switch (note.kind) {
       case NoteKind.proofAddress:
-        return this.#exposed.proof(note.first).address;
+        return this.#exposed.proof(note.first)?.address ?? 0n;
       case NoteKind.proofKey:
-        return BigInt(this.#exposed.proof().rkey);
+        return BigInt(this.#exposed.proof()?.rkey ?? 0);
       case NoteKind.revoked: {
         const place = placeOf(note.number);
         this.#revoked.set(place, Math.max(note.number, this.#revoked.get(place) ?? 0));

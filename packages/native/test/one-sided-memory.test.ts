@@ -23,7 +23,10 @@ interface Shared {
 
 async function share({ client, server }: Pair, bytes: number, atomic = true): Promise<Shared> {
   const owned = await server.expose(bytes, { read: true, write: true, atomic });
-  return { owned, remote: client.attach(owned.descriptor) };
+  const remote = client.attach(owned.descriptor);
+  // With iWARP the first write asks the owner for memory with which all writes are confirmed.
+  await remote.write(0, new Uint8Array(1));
+  return { owned, remote };
 }
 
 function registeredBytes(connection: Connection): number {
@@ -50,7 +53,8 @@ await onSimulatedDevice('rxe', (device) => {
         expect(sameBytes(await remote.read(0, LARGE), owned.data)).toBe(true);
         // Four pieces each, and not one message: nothing of the owner has run.
         expect(device.count('writes') - before.writes).toBe(4);
-        expect(device.count('reads') - before.reads).toBe(4);
+        // With iWARP a read confirms the write.
+        expect(device.count('reads') - before.reads).toBe(native ? 4 : 5);
         expect(device.count('sends')).toBe(before.sends);
         await expectNothingLeft(device, pair);
       });
@@ -92,6 +96,7 @@ await onSimulatedDevice('rxe', (device) => {
       test('is registered as long as it is exposed, and counted', async () => {
         resetForTest(device, personality);
         const pair = await simulatedPair(device);
+        await share(pair, 8); // what is registered once, is
         const idle = registeredBytes(pair.server);
         const regions = device.live('mr');
         const pieces = await Promise.all(Array.from({ length: 5 }, () => share(pair, 10_000)));
@@ -223,13 +228,11 @@ await onSimulatedDevice('rxe', (device) => {
         expect(error.message).toMatch(/1000 bytes cannot be registered.*; .*close connections/);
         await failure(pair.server.expose(1000, { read: true }), 'ERR_VERBMQ_NO_BUFFERS');
         const { remote } = await share(pair, LARGE);
-        for (const length of [1000, LARGE]) {
-          device.failCall('ibv_reg_mr', errno.ENOMEM, { times: -1 });
-          await failure(remote.read(0, length), 'ERR_VERBMQ_NO_BUFFERS');
-          await failure(remote.write(0, new Uint8Array(length)), 'ERR_VERBMQ_NO_BUFFERS');
-          resetForTest(device, personality);
-          expect((await remote.read(0, length)).byteLength).toBe(length);
-        }
+        device.failCall('ibv_reg_mr', errno.ENOMEM, { times: -1 });
+        await failure(remote.read(0, LARGE), 'ERR_VERBMQ_NO_BUFFERS');
+        await failure(remote.write(0, new Uint8Array(LARGE)), 'ERR_VERBMQ_NO_BUFFERS');
+        resetForTest(device, personality);
+        expect((await remote.read(0, LARGE)).byteLength).toBe(LARGE);
         await pair.client.send(numbered(5));
         expect((await take(pair.server, 1)).map(numberOf)).toEqual([5]);
         await expectNothingLeft(device, pair);
