@@ -247,8 +247,9 @@ export interface NativeEngine {
   sendNote(connection: Handle, bytes: Uint8Array): boolean;
   /** `false`: there is no note to answer. */
   sendAnswer(connection: Handle, bytes: Uint8Array): boolean;
-  takeNote(connection: Handle): Uint8Array;
-  takeAnswer(connection: Handle): Uint8Array;
+  /** Nothing when the connection has ended since it arrived; so does `takeAnswer`. */
+  takeNote(connection: Handle): Uint8Array | undefined;
+  takeAnswer(connection: Handle): Uint8Array | undefined;
   /** Ends the connection, or the attempt, now. Answers with `closed`. */
   destroy(connection: Handle): void;
   /** Of a connection that was reported as `connected` or `accepted`, also when it has ended since. Answered once. */

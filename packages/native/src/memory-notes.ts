@@ -75,7 +75,9 @@ export class MemoryNotes {
 
   /** A frame of answers has arrived. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` when they are not those to what was asked. */
   answerArrived(): void {
-    const answers = Buffer.from(this.#engine.native.takeAnswer(this.#handle));
+    const taken = this.#engine.native.takeAnswer(this.#handle);
+    if (taken === undefined) return;
+    const answers = Buffer.from(taken);
     if (answers.byteLength !== this.#asked.length * ANSWER_BYTES) {
       throw malformed('an answer about exposed memory has the wrong length');
     }
@@ -90,7 +92,9 @@ export class MemoryNotes {
    * @throws VerbmqError `ERR_VERBMQ_PROTOCOL`, and what `answer` throws.
    */
   notesArrived(answer: (note: MemoryNote) => bigint): void {
-    const notes = Buffer.from(this.#engine.native.takeNote(this.#handle));
+    const taken = this.#engine.native.takeNote(this.#handle);
+    if (taken === undefined) return;
+    const notes = Buffer.from(taken);
     if (notes.byteLength === 0 || notes.byteLength % NOTE_BYTES !== 0) {
       throw malformed('a note about exposed memory has the wrong length');
     }

@@ -108,8 +108,9 @@ class engine {
   // Notes about exposed memory, each of which is answered before the next. False when it is not this side's turn.
   bool send_note(handle connection, note_bytes said);
   bool send_answer(handle connection, note_bytes said);
-  note_bytes take_note(handle connection);
-  note_bytes take_answer(handle connection);
+  /// Nothing when the connection has ended since it arrived.
+  std::optional<note_bytes> take_note(handle connection);
+  std::optional<note_bytes> take_answer(handle connection);
 
   /// Takes `count` records of submissions. Nothing is posted before flush().
   void submit(const event_record* records, size_t count);

@@ -114,14 +114,16 @@ bool engine::send_answer(handle connection, note_bytes said) {
   return true;
 }
 
-note_bytes engine::take_note(handle connection) {
+std::optional<note_bytes> engine::take_note(handle connection) {
   auto* of = find(connection);
-  return of == nullptr ? note_bytes() : of->notes().take_question();
+  if (of == nullptr) return std::nullopt;
+  return of->notes().take_question();
 }
 
-note_bytes engine::take_answer(handle connection) {
+std::optional<note_bytes> engine::take_answer(handle connection) {
   auto* of = find(connection);
-  return of == nullptr ? note_bytes() : of->notes().take_answer();
+  if (of == nullptr) return std::nullopt;
+  return of->notes().take_answer();
 }
 
 }  // namespace verbmq

@@ -6,6 +6,14 @@
 
 namespace verbmq {
 
+namespace {
+
+Napi::Value taken(Napi::Env env, const std::optional<note_bytes>& said) {
+  return said ? Napi::Value(to_javascript(env, said->data(), said->size())) : env.Undefined();
+}
+
+}  // namespace
+
 Napi::Value engine_object::register_memory(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   engine& target = open_engine(info);
@@ -62,13 +70,11 @@ Napi::Value engine_object::say(const Napi::CallbackInfo& info, bool (engine::*se
 }
 
 Napi::Value engine_object::take_note(const Napi::CallbackInfo& info) {
-  const note_bytes said = open_engine(info).take_note(handle_argument(info));
-  return to_javascript(info.Env(), said.data(), said.size());
+  return taken(info.Env(), open_engine(info).take_note(handle_argument(info)));
 }
 
 Napi::Value engine_object::take_answer(const Napi::CallbackInfo& info) {
-  const note_bytes said = open_engine(info).take_answer(handle_argument(info));
-  return to_javascript(info.Env(), said.data(), said.size());
+  return taken(info.Env(), open_engine(info).take_answer(handle_argument(info)));
 }
 
 }  // namespace verbmq
