@@ -133,6 +133,26 @@ await onSimulatedDevice('rxe', (device) => {
         await expectNothingLeft(device, pair);
       });
 
+      test.each(['write', 'read'] as const)(
+        'a key is dead for the device as soon as revoke() was called (%s)',
+        async (what) => {
+          resetForTest(device, personality);
+          const pair = await simulatedPair(device);
+          const { owned, remote } = await share(pair, 100_000);
+          owned.data.fill(7);
+          const target = new Uint8Array(100_000);
+          // Both in one turn of the loop: nobody has told the client yet, so the device itself has to refuse.
+          const revoking = owned.revoke();
+          const operation = what === 'write' ? remote.write(0, pattern(100_000)) : remote.read(0, target);
+          await failure(operation, 'ERR_VERBMQ_REMOTE_ACCESS', 'ERR_VERBMQ_CONNECTION_LOST');
+          await revoking;
+          expect((await pair.server.closed).error?.code).toBe('ERR_VERBMQ_REMOTE_ACCESS');
+          expect(owned.data.every((byte) => byte === 7)).toBe(true);
+          expect(target.every((byte) => byte === 0)).toBe(true);
+          await expectNothingLeft(device, pair);
+        },
+      );
+
       test('an operation on its way when the access ends is refused by the device', async () => {
         resetForTest(device, personality);
         const pair = await simulatedPair(device);
