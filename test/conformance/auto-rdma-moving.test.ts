@@ -13,7 +13,7 @@ import {
 import { until } from '../support/until.js';
 
 await onSimulatedDevice('rxe', (device) => {
-  async function pair(maxBytes = 3000) {
+  async function pair(maxBytes = 20_000) {
     const make = (): VerbmqTransport => {
       const transport = new VerbmqTransport({
         ...QUICK,
