@@ -117,6 +117,8 @@ class connection {
   void complete_send(uint32_t number) noexcept;
   /// Completes a piece of an operation.
   void complete_operation(uint32_t number) { operations_.complete(number, finished_); }
+  /// Whether a piece belongs to a large message that is being read.
+  bool is_fetch(uint32_t number) const noexcept { return operations_.is_fetch(number); }
   /// Operations that are complete and have not been reported.
   std::vector<operation> take_finished() { return std::exchange(finished_, {}); }
 

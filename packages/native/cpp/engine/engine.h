@@ -179,7 +179,7 @@ class engine {
   void connect_elsewhere(connection& of);
   void handle_completion(const ibv_wc& completion);
   void handle_receive(connection& of, uint32_t slot, uint32_t bytes);
-  void handle_failed_completion(connection& of, const ibv_wc& completion);
+  void handle_failed_completion(connection& of, const work_id& work, const ibv_wc& completion);
   void settle(connection& of);
   /// Takes the submission at `record`; answers how many records it took.
   size_t submit_one(const event_record* record, size_t available);

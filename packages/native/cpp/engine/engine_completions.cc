@@ -35,7 +35,7 @@ void engine::handle_completion(const ibv_wc& completion) {
   connection* of = find(work.connection);
   // A queue pair that was destroyed may have left completions behind.
   if (of == nullptr) return;
-  if (completion.status != IBV_WC_SUCCESS) return handle_failed_completion(*of, completion);
+  if (completion.status != IBV_WC_SUCCESS) return handle_failed_completion(*of, work, completion);
   if (work.kind == work_kind::receive) {
     handle_receive(*of, work.number, completion.byte_len);
   } else {
@@ -88,7 +88,7 @@ void engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
   mark_dirty(of);
 }
 
-void engine::handle_failed_completion(connection& of, const ibv_wc& completion) {
+void engine::handle_failed_completion(connection& of, const work_id& work, const ibv_wc& completion) {
   // What is flushed while a connection is being set up only says that the attempt has failed. Why, the connection
   // manager tells, which may be later; its deadlines are those of the attempt.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && of.phase() != connection_phase::open) return;
@@ -105,6 +105,11 @@ void engine::handle_failed_completion(connection& of, const ibv_wc& completion) 
       message = "the connection was lost: the peer's device does not answer";
       break;
     case IBV_WC_REM_ACCESS_ERR:
+      // The memory of a process that is being ended goes before its queue pair.
+      if (work.kind == work_kind::operation && of.is_fetch(work.number)) {
+        message = "the connection was lost: the peer took back a message before it was read, as when its process ends";
+        break;
+      }
       reason = "remote-access";
       message = "the peer's device refused an access to its memory";
       break;

@@ -53,7 +53,7 @@ std::optional<operation_queue::piece> operation_queue::next() {
   }
 
   const bool is_last = at + bytes == first.bytes;
-  posted_.push_back({first.is_read(), is_last, false});
+  posted_.push_back({first.kind == operation_kind::fetch, first.is_read(), is_last, false});
   if (first.is_read()) ++reads_posted_;
   first_staged_bytes_ = is_last ? 0 : at + bytes;
   if (is_last) {
@@ -76,6 +76,11 @@ void operation_queue::complete(uint32_t number, std::vector<operation>& finished
     finished.push_back(std::move(started_.front()));
     started_.pop_front();
   }
+}
+
+bool operation_queue::is_fetch(uint32_t number) const noexcept {
+  const uint32_t distance = (number - first_number_) & work_id::number_mask;
+  return distance < posted_.size() && posted_[distance].is_fetch;
 }
 
 }  // namespace verbmq

@@ -68,8 +68,12 @@ class operation_queue {
   /// completes nothing.
   void complete(uint32_t number, std::vector<operation>& finished);
 
+  /// Whether piece `number` is posted and belongs to a fetch.
+  bool is_fetch(uint32_t number) const noexcept;
+
  private:
   struct posted_piece {
+    bool is_fetch;
     bool is_read;
     bool is_last;
     bool is_complete;
