@@ -1,18 +1,14 @@
 import type { CallClient } from '../contestants/contestant.js';
-import { cpuSince, type LoadResult, type LoadSpec } from './load-result.js';
+import type { LoadResult, LoadSpec } from './load-result.js';
 import { checkAnswer, createMessage, mark } from './marking.js';
+import { Phase } from './phase.js';
 import { RoundTrips } from './round-trips.js';
 
 /** Makes calls, `inFlight` at a time. Who has an answer checks it, and makes the next call. */
 export async function runCalls(client: CallClient, spec: LoadSpec): Promise<LoadResult> {
   const { bytes, inFlight, durationMs } = spec;
   const roundTrips = inFlight === 1 ? new RoundTrips() : undefined;
-  const cpu = process.cpuUsage();
-  const startedAt = performance.now();
-  let ending = false;
-  setTimeout(() => {
-    ending = true;
-  }, durationMs);
+  const phase = new Phase(durationMs);
   let calls = 0;
 
   const caller = async (): Promise<void> => {
@@ -24,9 +20,9 @@ export async function runCalls(client: CallClient, spec: LoadSpec): Promise<Load
       const answer = await client.call(message);
       if (roundTrips !== undefined) roundTrips.record(performance.now() - sentAt);
       checkAnswer(answer, bytes, number);
-    } while (!ending);
+    } while (!phase.over);
   };
   await Promise.all(Array.from({ length: inFlight }, caller));
-  const result = { messages: calls, elapsedMs: performance.now() - startedAt, cpuMicros: cpuSince(cpu) };
+  const result = phase.result(calls);
   return roundTrips === undefined ? result : { ...result, roundTrip: roundTrips.summary() };
 }

@@ -2,6 +2,7 @@ import { type Client, type EchoClient, type EchoHandlers, TAKEN_BYTES } from '..
 import { runCalls } from './call-load.js';
 import { cpuSince, type LoadResult, type LoadSpec } from './load-result.js';
 import { checkAnswer, createMessage, mark } from './marking.js';
+import { Phase } from './phase.js';
 import { runPush } from './push-load.js';
 import { runReads } from './read-load.js';
 import { RoundTrips } from './round-trips.js';
@@ -73,12 +74,7 @@ export class Load {
     // taken at once, so that a thousand connections do not fill the cache with what the benchmark needs.
     const buffers = spec.bytes <= TAKEN_BYTES ? 1 : spec.inFlight;
     const messages = Array.from({ length: buffers }, () => createMessage(spec.bytes));
-    const cpu = process.cpuUsage();
-    const startedAt = performance.now();
-    let ending = false;
-    setTimeout(() => {
-      ending = true;
-    }, spec.durationMs);
+    const phase = new Phase(spec.durationMs);
     let sent = 0;
     let answered = 0;
     const sendNext = (): void => {
@@ -90,10 +86,8 @@ export class Load {
     this.#onAnswer = (data) => {
       checkAnswer(data, spec.bytes, answered);
       answered++;
-      if (!ending) sendNext();
-      else if (answered === sent) {
-        finish({ messages: answered, elapsedMs: performance.now() - startedAt, cpuMicros: cpuSince(cpu) });
-      }
+      if (!phase.over) sendNext();
+      else if (answered === sent) finish(phase.result(answered));
     };
     for (let i = 0; i < spec.inFlight; i++) sendNext();
   }
