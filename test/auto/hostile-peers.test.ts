@@ -1,3 +1,4 @@
+// Longer than 300 lines: it is one list of what a hostile peer may do to auto connections.
 import type { Connection, Listener } from '@verbmq/core';
 import type { AutoConnection, AutoOptions } from '@verbmq/core/auto';
 import { MemoryTransport } from '@verbmq/core/memory-transport';

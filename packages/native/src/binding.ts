@@ -1,3 +1,4 @@
+// Longer than 300 lines: it is the one list of what the addon offers, and half of it says who owns what.
 /**
  * Every symbol of the native addon, with who owns what. The addon is C++ in `../cpp`; `load-addon.ts` finds it.
  *

@@ -1,4 +1,4 @@
-// One-sided memory where devices fail, refuse, and are late; the contract itself is tested by the conformance suite.
+// Longer than 300 lines: it is one list of faults. One-sided memory where devices fail, refuse, and are late; the contract itself is tested by the conformance suite.
 // Longer than 300 lines because it is a list of faults, each of which is a few lines by itself.
 import type { Connection, ExposedMemory, RemoteMemory } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
