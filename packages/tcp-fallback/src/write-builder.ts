@@ -15,12 +15,22 @@ const MAX_POOLED = 16;
 
 /** Where frames are copied one behind the other. */
 class Batch {
-  readonly bytes: Uint8Array;
+  readonly bytes: Buffer;
   readonly view: DataView;
+  /** The beginning that was written last: messages are often as long as the ones before them. */
+  #beginning: Buffer;
 
   constructor(length: number) {
-    this.bytes = new Uint8Array(length);
+    this.bytes = Buffer.alloc(length);
     this.view = new DataView(this.bytes.buffer);
+    this.#beginning = this.bytes;
+  }
+
+  /** A part of it, as a `Buffer`: of any other view the socket would make one, for every write. */
+  part(start: number, end: number): Buffer {
+    if (start > 0) return this.bytes.subarray(start, end);
+    if (this.#beginning.length !== end) this.#beginning = this.bytes.subarray(0, end);
+    return this.#beginning;
   }
 }
 
@@ -177,7 +187,7 @@ export class WriteBuilder {
 
   #cut(): void {
     if (this.#batch === undefined || this.#used === this.#start) return;
-    this.#pieces = appended(this.#pieces, this.#batch.bytes.subarray(this.#start, this.#used));
+    this.#pieces = appended(this.#pieces, this.#batch.part(this.#start, this.#used));
     this.#start = this.#used;
   }
 }
