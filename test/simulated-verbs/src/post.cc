@@ -68,6 +68,8 @@ int post_one_send(queue_pair* pair, const ibv_send_wr& request) {
     work.pieces.assign(request.sg_list, request.sg_list + request.num_sge);
   }
   work.byte_count = static_cast<uint32_t>(total);
+  if (work.signalled) ++the_world().counts["signalled"];
+  if (request.send_flags & IBV_SEND_INLINE) ++the_world().counts["inline"];
   pair->sends.push_back(std::move(work));
   ++pair->send_slots;
   return 0;
@@ -95,6 +97,7 @@ int post_send(ibv_qp* plain, ibv_send_wr* first, ibv_send_wr** bad) {
   lock_guard lock(the_world().mutex);
   auto* pair = static_cast<queue_pair*>(plain);
   int error_number = device_of(pair->context)->removed ? EIO : 0;
+  ++the_world().counts["send-chains"];
   ibv_send_wr* request = first;
   for (; request != nullptr && error_number == 0; request = request->next) {
     error_number = post_one_send(pair, *request);

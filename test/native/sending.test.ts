@@ -1,0 +1,132 @@
+// What sending costs the device: how many calls, how many copies by the post, how many completions. Counted, not timed.
+import type { Connection } from '@verbmq/core';
+import type { RdmaTransportOptions } from '@verbmq/native';
+import { describe, expect, test } from 'vitest';
+import type { Pair } from '../support/pair.js';
+import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
+import { until } from '../support/until.js';
+
+const HEADER_BYTES = 16;
+
+await onSimulatedDevice('rxe', (device) => {
+  /** A pair that says nothing by itself, and a server that counts what arrives, and may send it back. */
+  async function quietPair(
+    own: RdmaTransportOptions = {},
+    answers = false,
+  ): Promise<Pair & { arrived: number }> {
+    const pair = { ...(await simulatedPair(device, { heartbeatIntervalMs: 0, ...own })), arrived: 0 };
+    pair.server.onMessage(({ data }) => {
+      pair.arrived++;
+      if (answers) expect(pair.server.trySend(data)).toBe(true);
+    });
+    pair.client.onMessage(() => {});
+    return pair;
+  }
+
+  function sendInOneTick(from: Connection, count: number, bytes = 64): void {
+    for (let n = 0; n < count; n++) expect(from.trySend(new Uint8Array(bytes))).toBe(true);
+  }
+
+  describe.each<Personality>(['rxe', 'siw', 'mlx'])('sends over a device like %s', (personality) => {
+    test('those of one tick are posted with one call', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair();
+      const chains = device.count('send-chains');
+      // None of them comes to the receiver before all are sent, so that nothing else is posted meanwhile.
+      device.hold('hardware');
+      sendInOneTick(pair.client, 40);
+      expect(device.count('send-chains')).toBe(chains);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(device.count('send-chains')).toBe(chains + 1);
+      device.release('hardware');
+      await until(() => pair.arrived === 40);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('answers to messages that arrive together are posted with one call', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair({}, true);
+      device.hold('receive-completions');
+      sendInOneTick(pair.client, 40);
+      await until(() => device.held('receive-completions') === 40);
+      device.hold('send-completions');
+      const chains = device.count('send-chains');
+      const sends = device.calls('ibv_post_send');
+      device.release('receive-completions');
+      device.hold('receive-completions');
+      await until(() => device.held('receive-completions') >= 40);
+      expect(pair.arrived).toBe(40);
+      expect(device.calls('ibv_post_send')).toBeGreaterThanOrEqual(sends + 40);
+      expect(device.count('send-chains')).toBe(chains + 1);
+      device.release('receive-completions');
+      device.release('send-completions');
+      await expectNothingLeft(device, pair);
+    });
+
+    test('one in a quarter of the slots asks for a completion', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair({ sendSlots: 64 });
+      const before = device.count('signalled');
+      for (let n = 0; n < 20; n++) {
+        sendInOneTick(pair.client, 32);
+        await until(() => pair.arrived === (n + 1) * 32);
+      }
+      // 640 messages, each 16th of which is signalled; beside them the credits that the receiver gives back.
+      const asked = device.count('signalled') - before;
+      expect(asked).toBeGreaterThanOrEqual(40);
+      expect(asked).toBeLessThan(60);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('what fits the limit that the device grants is copied by the post, and nothing longer', async () => {
+      resetForTest(device, personality);
+      // The limit cannot be asked for: 256 bytes are tried, and half of it until the device takes it.
+      const granted = personality === 'siw' ? 64 : 256;
+      const pair = await quietPair();
+      const copiedOf = async (bytes: number): Promise<number> => {
+        const [before, arrived] = [device.count('inline'), pair.arrived];
+        sendInOneTick(pair.client, 1, bytes);
+        await until(() => pair.arrived === arrived + 1);
+        return device.count('inline') - before;
+      };
+      expect(await copiedOf(granted - HEADER_BYTES)).toBe(1);
+      expect(await copiedOf(granted - HEADER_BYTES + 1)).toBe(0);
+      expect(await copiedOf(0)).toBe(1);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('a peer without room shuts the gate, and its room opens it', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair({ receiveSlots: 8, sendSlots: 64 });
+      device.hold('receive-completions');
+      // The peer has 8 slots, and nothing is sent without one: no receiver is ever not ready.
+      sendInOneTick(pair.client, 8);
+      expect(pair.client.trySend(new Uint8Array(64))).toBe(false);
+      const ninth = pair.client.send(new Uint8Array(64));
+      await until(() => device.held('receive-completions') === 8);
+      expect(pair.arrived).toBe(0);
+      device.release('receive-completions');
+      await ninth;
+      await until(() => pair.arrived === 9);
+      expect(device.count('rnr-answers')).toBe(0);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('an own queue without room shuts the gate, and completions open it', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair({ receiveSlots: 128, sendSlots: 8 });
+      device.hold('send-completions');
+      sendInOneTick(pair.client, 8);
+      expect(pair.client.trySend(new Uint8Array(64))).toBe(false);
+      const ninth = pair.client.send(new Uint8Array(64));
+      // The peer has them and room for more; only the completions are missing.
+      await until(() => pair.arrived === 8 && device.held('send-completions') > 0);
+      expect(pair.client.trySend(new Uint8Array(64))).toBe(false);
+      device.release('send-completions');
+      await ninth;
+      await until(() => pair.arrived === 9);
+      await expectNothingLeft(device, pair);
+    });
+  });
+});
