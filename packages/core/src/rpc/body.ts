@@ -50,7 +50,9 @@ const small = new Slab(8 * 1024);
 const medium = new Slab(64 * 1024);
 
 function copy(bytes: Uint8Array, start: number): Uint8Array {
-  const length = bytes.byteLength - start;
+  const length = bytes.length - start; // of bytes `length` is the byteLength, and faster to ask for
+  // Not of a Buffer, whose `slice` is no copy.
+  if (length <= HEAP_BYTES && bytes.constructor === Uint8Array) return bytes.slice(start);
   const own = allocate(length);
   own.set(new Uint8Array(bytes.buffer, bytes.byteOffset + start, length));
   return own;

@@ -2,12 +2,16 @@ import { TO_CALLER } from './protocol.js';
 
 const INITIAL_BYTES = 32 * 1024;
 
+/** Frames up to this length are shown by views that are made once, in bytes: making one costs as much as filling it. */
+const KEPT_VIEW_BYTES = 512;
+
 /** Writes the head of a frame. Grows as needed; reused for every frame. */
 export class FrameWriter {
   bytes = Buffer.allocUnsafeSlow(INITIAL_BYTES);
   length = 0;
   /** The call of the frame. */
   id = 0;
+  readonly #views: Uint8Array[] = [];
 
   start(type: number, flags: number, id: number): this {
     this.bytes[0] = type;
@@ -61,7 +65,14 @@ export class FrameWriter {
 
   /** What was written. Valid until the writer is used again. */
   view(): Uint8Array {
-    return new Uint8Array(this.bytes.buffer, 0, this.length); // `subarray` of a Buffer costs several times as much
+    const { length } = this;
+    if (length > KEPT_VIEW_BYTES) return this.#newView();
+    let view = this.#views[length];
+    if (view === undefined) {
+      view = this.#newView();
+      this.#views[length] = view;
+    }
+    return view;
   }
 
   /** Room for `count` bytes and some numbers. */
@@ -71,6 +82,11 @@ export class FrameWriter {
     const larger = Buffer.allocUnsafeSlow(2 ** Math.ceil(Math.log2(needed)));
     larger.set(this.bytes.subarray(0, this.length));
     this.bytes = larger;
+    this.#views.length = 0;
+  }
+
+  #newView(): Uint8Array {
+    return new Uint8Array(this.bytes.buffer, 0, this.length); // `subarray` of a Buffer costs several times as much
   }
 }
 
