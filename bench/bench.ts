@@ -69,7 +69,7 @@ function defaultPlacements(
   { where }: Environment,
   missing: ReadonlyMap<ContestantName, Unavailable>,
 ): Placement[] {
-  if (where === 'guest') return ['core-each', 'one-core'];
+  if (where === 'guest') return ['core-each']; // as all of its goals are
   return missing.has('rdma-adaptive') ? ['free', 'one-core'] : [...PLACEMENTS];
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseBenchOptions } from '../../bench/options.js';
+import { RATIOS } from '../../bench/ratios.js';
 import { fillFigures, renderMarkdown } from '../../bench/report/markdown.js';
 import { type BenchReport, summarise } from '../../bench/report/results.js';
 import { alignTable } from '../../bench/report/table.js';
@@ -131,6 +132,17 @@ describe('parseBenchOptions', () => {
       'calls-1MiB',
     ]);
     expect(() => parseBenchOptions(['--only', 'calls-64B'])).toThrow('there is no calls-64B');
+  });
+
+  it('measures in the guest what its goals need, and everything when something is named', () => {
+    const guest = parseBenchOptions(['--guest']);
+    for (const { name, scenario, of, to } of RATIOS.filter(({ where }) => where === 'guest')) {
+      expect(guest.scenarios, name).toContain(scenario);
+      expect(guest.contestants, name).toEqual(expect.arrayContaining([of, ...to]));
+    }
+    expect(guest.scenarios).not.toContain('scale-64B');
+    expect(parseBenchOptions(['--guest', '--only', 'tcp']).scenarios).toContain('scale-64B');
+    expect(parseBenchOptions(['--guest', '--only', 'rate-64B']).contestants).toContain('unix');
   });
 
   it.each([
