@@ -3,6 +3,7 @@ import tls, { type ConnectionOptions as TlsClientOptions } from 'node:tls';
 import type { ResolvedAddress } from '@verbmq/core';
 import { connectError } from '@verbmq/core/transport-kit';
 import { describeEndpoint, type LinkKind } from './link.js';
+import { connectReusingMemory } from './read-memory.js';
 import { tlsConnectError } from './tls.js';
 
 /**
@@ -44,9 +45,9 @@ export function dial(
 }
 
 function open(kind: LinkKind, address: ResolvedAddress, tlsOptions: TlsClientOptions | undefined): Socket {
-  if ('path' in address) return net.connect({ path: address.path, allowHalfOpen: true });
+  if ('path' in address) return connectReusingMemory({ path: address.path, allowHalfOpen: true });
   const endpoint = { host: address.host, port: address.port, autoSelectFamily: true };
-  if (kind === 'tcp') return net.connect({ ...endpoint, allowHalfOpen: true, noDelay: true });
+  if (kind === 'tcp') return connectReusingMemory({ ...endpoint, allowHalfOpen: true, noDelay: true });
   const socket = tls.connect({ ...serverName(address.host), ...tlsOptions, ...endpoint });
   socket.setNoDelay(true);
   return socket;

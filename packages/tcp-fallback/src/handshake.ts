@@ -50,7 +50,7 @@ export function shakeHands(
   };
 
   const onData = (chunk: Buffer): void => {
-    received = received.byteLength === 0 ? chunk : Buffer.concat([received, chunk]);
+    received = Buffer.concat([received, chunk]); // a copy: the memory of a chunk may be used again
     let result: HandshakeResult | undefined;
     try {
       const opening = decodeOpening(received);

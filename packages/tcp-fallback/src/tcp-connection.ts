@@ -5,6 +5,7 @@ import {
   type DescriptorFields,
   type ExposedByTransport,
   Heartbeat,
+  isReused,
   MemoryRegions,
   type ResolvedMemoryAccess,
 } from '@verbmq/core/transport-kit';
@@ -65,7 +66,7 @@ export class TcpConnection extends Connection {
     this.#requester = new OneSidedRequester(this.#outbound, peer.oneSidedWindowBytes);
     this.#inbound = new Inbound(
       {
-        message: (data, charge) => this._receive(data, charge),
+        message: (data, charge) => this.#deliver(data, charge),
         peerClosed: () => this._peerClosed(),
         peerAborted: (code, reason) => this._fail(errorOfAbort(code, reason)),
       },
@@ -118,10 +119,17 @@ export class TcpConnection extends Connection {
     if (this.#window.release(charge)) this.#outbound.schedule();
   }
 
+  /** A message that waits must not lie where the next read goes. */
+  #deliver(data: Uint8Array, charge: number): void {
+    this._receive(this._handlesAtOnce || !isReused(data) ? data : new Uint8Array(data), charge);
+  }
+
   /** A kept message is the application's: its window is given back at once. */
   override retainMessage(charge: number, data: Uint8Array): Uint8Array {
     this.releaseMessage(charge);
-    return data.byteLength < data.buffer.byteLength * KEPT_PART ? new Uint8Array(data) : data;
+    return isReused(data) || data.byteLength < data.buffer.byteLength * KEPT_PART
+      ? new Uint8Array(data)
+      : data;
   }
 
   // ---- the end ---------------------------------------------------------------------------------------------------
