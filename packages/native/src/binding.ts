@@ -65,7 +65,7 @@ export const EventKind = {
 export const SubmissionKind = {
   /** a: send slot, b: payload bytes, which stand behind the slot's header. The slot is the device's until completed. */
   send: 1,
-  /** a: receive slot. */
+  /** a: receive slot, b: the number of the pool that it is of, or 0. A slot of a pool may be released after its connection has ended. */
   release: 2,
   ping: 3,
   /** `Gate.completed` will soon tell of everything submitted so far, though most sends are not signalled. */
@@ -159,10 +159,36 @@ export interface ConnectionMemory {
   readonly slotBytes: number;
   readonly dataSlots: number;
   readonly sendSlots: number;
+  /** The receive slots are those of a pool, and the slab has none: see `joinReceivePool`. */
+  readonly sharesReceives: boolean;
   /** Announced to the peer. */
   readonly maxMessageBytes: number;
   /** Announced to the peer: bytes of large messages that it may advertise and that are not released. */
   readonly windowBytes: number;
+}
+
+/** Receive slots that connections share, allocated here. The engine references the slab until the last of them has ended. */
+export interface ReceivePoolMemory {
+  readonly slab: ArrayBuffer;
+  /** The first page boundary in the slab. */
+  readonly slabOffset: number;
+  /** Bytes of a slot, header included. */
+  readonly slotBytes: number;
+  readonly slots: number;
+  /** For each, `layout.sharedSlotsPerConnection` slots are set aside. */
+  readonly maxConnections: number;
+}
+
+/** Receive slots that are shared, of all devices. */
+export interface SharedReceiveTotals {
+  readonly slots: number;
+  /** Those that wait for a message. The others hold one, or wait to be posted again. */
+  readonly postedSlots: number;
+  /** Those that busy connections have beyond what each is sure of. */
+  readonly lentSlots: number;
+  readonly connections: number;
+  /** How often a device has warned that few receives are left. */
+  readonly lowWarnings: number;
 }
 
 export interface EngineOptions {
@@ -232,6 +258,14 @@ export interface NativeEngine {
   /** Answers with `accepted`, or with `closed` and a failure. Throws, having refused, when there are no resources. */
   accept(request: Handle, memory: ConnectionMemory): void;
   reject(request: Handle, reason: number): void;
+  /**
+   * Lets a request share the receive slots of other connections over the same device, before it is accepted. Answers with the
+   * number of the pool, or 0 when there is none on this device: then `makeReceivePool`.
+   */
+  joinReceivePool(request: Handle): number;
+  /** Likewise, with a new pool. Throws `srq-unsupported`, `no-resources` or `memlock`. */
+  makeReceivePool(request: Handle, memory: ReceivePoolMemory): number;
+  sharedReceiveTotals(): SharedReceiveTotals;
   /** Sends the close frame behind everything submitted. */
   sendClose(connection: Handle): void;
   /** Both sides have closed: ends the connection when the peer has our close. Answers with `closed`. */
@@ -301,6 +335,8 @@ export interface NativeDevice {
   readonly maxCompletionEntries: number;
   readonly maxMemoryRegions: number;
   readonly maxSharedReceiveQueues: number;
+  /** In one such queue. */
+  readonly maxSharedReceives: number;
   readonly maxReadsAsResponder: number;
   readonly maxReadsAsInitiator: number;
   readonly atomics: string;
@@ -324,6 +360,9 @@ export interface Addon {
     readonly pageBytes: number;
     readonly headerBytes: number;
     readonly controlReceiveSlots: number;
+    /** Slots of a pool that are set aside for each connection, and how many of these are for messages. */
+    readonly sharedSlotsPerConnection: number;
+    readonly sharedDataSlots: number;
     readonly controlAreaBytes: number;
     readonly gateWords: number;
     readonly noteBytes: number;

@@ -3,11 +3,13 @@
  * libraries are looked for when they are first needed, and `probe()` says what is missing.
  * @module
  */
+export type { SharedReceiveTotals } from './binding.js';
 export type {
   LargeMessageOptions,
   Polling,
   RdmaConnectOptions,
   RdmaTransportOptions,
+  SharedReceiveQueueOptions,
   SlotOptions,
 } from './options.js';
 export { type ProbeOptions, probeRdma, type RdmaDetails, type RdmaDevice } from './probe.js';

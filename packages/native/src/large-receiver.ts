@@ -9,6 +9,8 @@ export interface LargeReceiverHooks {
   /** `token` comes back with `release` or `retain`. */
   large(data: Uint8Array, token: number): void;
   small(slot: number, bytes: number): void;
+  /** The slot that told of a message is free again. */
+  release(slot: number): void;
   peerClosed(): void;
   /** There is no memory, and none will come free. */
   failed(error: VerbmqError): void;
@@ -134,7 +136,8 @@ export class LargeReceiver {
   end(): void {
     this.#ended = true;
     this.#pool.close();
-    this.#line.takeAll();
+    for (const next of this.#line.takeAll()) if (next !== 'close') this.#hooks.release(next.slot);
+    for (const { retained, slot } of this.#delivered.values()) if (!retained) this.#hooks.release(slot);
     this.#withoutMemory.takeAll();
   }
 
@@ -153,7 +156,7 @@ export class LargeReceiver {
 
   #giveWindowBack({ slot }: LargeMessage): void {
     this.#unretained--;
-    if (!this.#ended) this.#engine.submitRelease(this.#handle, slot);
+    if (!this.#ended) this.#hooks.release(slot);
   }
 
   #read(): void {

@@ -13,6 +13,10 @@ export const REMEDIES: Readonly<Record<string, string>> = {
   memlock:
     'raise the limit of locked memory: `ulimit -l unlimited`, or LimitMEMLOCK=infinity in the systemd unit',
   'no-active-port': 'bring the link up: check the cable, `rdma link`, and `ip link set INTERFACE up`',
+  'srq-unsupported':
+    'leave out sharedReceiveQueue, or make it smaller: then each connection has receive slots of its own',
+  'receive-pool-full':
+    'raise sharedReceiveQueue.maxConnections and slots, close connections that are not needed, or release the messages that are kept',
   'no-resources': 'close connections that are not needed, or configure fewer and smaller slots',
 };
 
@@ -25,6 +29,8 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   'no-active-port': 'ERR_VERBMQ_UNAVAILABLE',
   memlock: 'ERR_VERBMQ_MEMLOCK',
   'no-resources': 'ERR_VERBMQ_NO_BUFFERS',
+  'receive-pool-full': 'ERR_VERBMQ_NO_BUFFERS',
+  'srq-unsupported': 'ERR_VERBMQ_UNSUPPORTED',
   'address-in-use': 'ERR_VERBMQ_ADDRESS_IN_USE',
   'invalid-address': 'ERR_VERBMQ_INVALID_ADDRESS',
   unreachable: 'ERR_VERBMQ_CONNECT_FAILED',

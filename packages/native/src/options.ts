@@ -21,6 +21,17 @@ export interface SlotOptions {
   readonly sendSlots: number;
 }
 
+/** Receive slots that accepted connections share; see docs/memory.md. */
+export interface SharedReceiveQueueOptions {
+  /** How many slots the connections of one device share, of `slotBytes` each. Up to the device's `maxSharedReceives`. */
+  readonly slots: number;
+  /**
+   * The most connections that share them; a further one is refused. Eight slots are set aside for each, and the rest goes to
+   * those that are busy.
+   */
+  readonly maxConnections: number;
+}
+
 /** The memory for messages that are longer than a slot, of each connection; see docs/memory.md. */
 export interface LargeMessageOptions {
   /**
@@ -45,6 +56,11 @@ export interface RdmaTransportOptions
    * much as the window: while one message is read, the next ones are announced.
    */
   readonly highWaterMarkBytes?: number;
+  /**
+   * Accepted connections share their receive slots, for servers with thousands of them. `receiveSlots` is then how many one of
+   * them may have at most. `maxConnections` is by default as many as take half of the slots. Default: each has its own.
+   */
+  readonly sharedReceiveQueue?: { readonly slots: number; readonly maxConnections?: number };
   /** Default `adaptive`. */
   readonly polling?: Polling;
   /** How long adaptive polling goes on after the last completion, in microseconds. Default 1,000. */
@@ -64,9 +80,14 @@ export interface ResolvedRdmaOptions extends SlotOptions, LargeMessageOptions {
   readonly polling: Polling;
   readonly spinMicros: number;
   readonly backlog: number;
+  readonly sharedReceiveQueue: SharedReceiveQueueOptions | undefined;
   readonly libraries: { readonly ibverbs?: string; readonly rdmacm?: string };
 }
 
+/** Of a shared receive queue, what is set aside for each connection; `cpp/engine/receive_pool.h` holds the same numbers. */
+const SHARED_SLOTS_PER_CONNECTION = 8;
+const SHARED_DATA_SLOTS = 4;
+const MAX_SHARED_SLOTS = 1 << 20;
 const DEFAULT_HIGH_WATER_MARK_BYTES = 4 * 1024 * 1024;
 const POLLING: readonly Polling[] = ['event', 'adaptive', 'busy'];
 const MAX_SLOT_BYTES = 1 << 20;
@@ -102,6 +123,9 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
   checkInteger('sendSlots', sendSlots, 4, MAX_SLOTS);
   checkInteger('receiveWindowBytes', receiveWindowBytes, MIN_WINDOW_BYTES, MAX_WINDOW_BYTES);
   checkInteger('largeMemoryBytes', largeMemoryBytes, 0, Number.MAX_SAFE_INTEGER);
+  const sharedReceiveQueue = resolveSharedReceiveQueue(options.sharedReceiveQueue);
+  if (sharedReceiveQueue !== undefined)
+    checkInteger('receiveSlots', receiveSlots, SHARED_DATA_SLOTS, MAX_SLOTS);
   return {
     polling,
     spinMicros,
@@ -111,8 +135,21 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
     sendSlots,
     receiveWindowBytes,
     largeMemoryBytes,
+    sharedReceiveQueue,
     libraries,
   };
+}
+
+function resolveSharedReceiveQueue(
+  given: RdmaTransportOptions['sharedReceiveQueue'],
+): SharedReceiveQueueOptions | undefined {
+  if (given === undefined) return undefined;
+  const { slots } = given;
+  checkInteger('sharedReceiveQueue.slots', slots, SHARED_SLOTS_PER_CONNECTION, MAX_SHARED_SLOTS);
+  const most = Math.floor(slots / SHARED_SLOTS_PER_CONNECTION);
+  const { maxConnections = Math.ceil(most / 2) } = given;
+  checkInteger('sharedReceiveQueue.maxConnections', maxConnections, 1, most);
+  return { slots, maxConnections };
 }
 
 export function pollingNumber(polling: Polling): 0 | 1 | 2 {

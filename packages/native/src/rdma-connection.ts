@@ -27,7 +27,10 @@ export interface RdmaConnectionInit {
 const ABORT_TIMEOUT_MS = 250;
 
 export interface RdmaConnectionStats extends ConnectionStats {
-  /** Memory that is registered for this connection: its slab, buffers, used or idle, and what it exposes. */
+  /**
+   * Memory that is registered for this connection: its slab, buffers, used or idle, and what it exposes. Receive slots that it
+   * shares with others are not counted here.
+   */
   readonly registeredBytes: number;
 }
 
@@ -86,6 +89,7 @@ export class RdmaConnection extends Connection implements Endpoint {
     this.#outbound = outbound;
     this.#oneSided = oneSided;
     this.#receiver = new LargeReceiver(engine, handle, engine.options.largeMemoryBytes, {
+      release: (slot) => this.#releaseSlot(slot),
       large: (data, token) => this._receive(data, token),
       small: (slot, bytes) => this._receive(slab.received(slot, bytes), slot),
       peerClosed: () => this._peerClosed(),
@@ -124,13 +128,21 @@ export class RdmaConnection extends Connection implements Endpoint {
   /** @internal */
   messageArrived(slot: number, bytes: number): void {
     this.#heartbeat.touch();
+    this.#slab.pool?.hold(slot, this.handle);
     if (this.#receiver.idle) this._receive(this.#slab.received(slot, bytes), slot);
     else this.#receiver.smallArrived(slot, bytes);
   }
 
   override releaseMessage(token: number): void {
     if (this.#receiver.owns(token)) this.#receiver.release(token);
-    else if (!this.#gone) this.#engine.submitRelease(this.handle, token);
+    else this.#releaseSlot(token);
+  }
+
+  /** Slots of its own are of no use any more when the connection has ended; those that it shares are. */
+  #releaseSlot(slot: number): void {
+    const { pool } = this.#slab;
+    if (pool !== undefined) this.#engine.receivePools?.release(pool, this.handle, slot);
+    else if (!this.#gone) this.#engine.submitRelease(this.handle, slot);
   }
 
   /** A slot is small, so a message that is kept is copied out of it: kept messages can never stall the ring. */
@@ -174,7 +186,8 @@ export class RdmaConnection extends Connection implements Endpoint {
   // ---- life ------------------------------------------------------------------------------------------------
 
   override stats(): RdmaConnectionStats {
-    const slabBytes = this.#gone ? 0 : Slab.bytesFor(this.#engine.addon, this.#engine.options);
+    const { addon, options } = this.#engine;
+    const slabBytes = this.#gone ? 0 : Slab.bytesFor(addon, options, this.#slab.sharesReceives);
     const largeBytes = this.#outbound.registeredBytes + this.#receiver.registeredBytes;
     const registeredBytes = slabBytes + largeBytes + this.#oneSided.registeredBytes;
     return { ...super.stats(), registeredBytes };
@@ -228,6 +241,7 @@ export class RdmaConnection extends Connection implements Endpoint {
         this.#gateMoved();
         break;
       case EventKind.advertised:
+        this.#slab.pool?.hold(a, this.handle);
         this.#receiver.advertised(a, b);
         break;
       case EventKind.fetched:
@@ -262,6 +276,8 @@ export class RdmaConnection extends Connection implements Endpoint {
     if (failure !== undefined) this._fail(toVerbmqError(failure));
     this.#outbound.end();
     this.#receiver.end();
+    const { pool } = this.#slab;
+    if (pool !== undefined) this.#engine.receivePools?.leave(pool, this.handle, this);
     this.#oneSided.end(new VerbmqError('ERR_VERBMQ_CLOSED', 'the connection has ended'));
     this._finished();
   }

@@ -17,6 +17,7 @@ import {
 import type { BufferPool } from './buffer-pool.js';
 import { toVerbmqError } from './native-error.js';
 import { pollingNumber, type ResolvedRdmaOptions } from './options.js';
+import { ReceivePools } from './receive-pool.js';
 
 /** Something that the engine reports on: a listener, an attempt to connect or to accept, a connection. */
 export interface Endpoint {
@@ -60,6 +61,8 @@ export class RdmaEngine {
   readonly native: NativeEngine;
   /** Those that hold registered memory. */
   readonly pools = new Set<BufferPool>();
+  /** Receive slots that accepted connections share, where the options say so. */
+  readonly receivePools: ReceivePools | undefined;
   readonly #events = new Int32Array(EVENT_RECORDS * RECORD_WORDS);
   readonly #submissions = new Int32Array(SUBMISSION_RECORDS * RECORD_WORDS);
   readonly #longWords = new BigUint64Array(this.#submissions.buffer);
@@ -80,6 +83,8 @@ export class RdmaEngine {
     this.addon = addon;
     this.options = options;
     this.#deviceNotice = deviceNotice;
+    const { sharedReceiveQueue } = options;
+    this.receivePools = sharedReceiveQueue && new ReceivePools(this, sharedReceiveQueue);
     this.native = new addon.Engine(
       {
         events: this.#events,
@@ -112,8 +117,9 @@ export class RdmaEngine {
     this.#submit(SubmissionKind.send, handle, slot, bytes);
   }
 
-  submitRelease(handle: Handle, slot: number): void {
-    this.#submit(SubmissionKind.release, handle, slot, 0);
+  /** @param pool the number of the pool that the slot is of; 0 where it is the connection's own */
+  submitRelease(handle: Handle, slot: number, pool = 0): void {
+    this.#submit(SubmissionKind.release, handle, slot, pool);
   }
 
   submitPing(handle: Handle): void {

@@ -4,6 +4,7 @@ import { EventKind, type Handle, RejectReason } from './binding.js';
 import { toVerbmqError } from './native-error.js';
 import { RdmaConnection } from './rdma-connection.js';
 import type { Endpoint, RdmaEngine } from './rdma-engine.js';
+import type { ReceivePool } from './receive-pool.js';
 import { Slab } from './slab.js';
 
 export interface RdmaListenerInit extends ListenerInit {
@@ -56,9 +57,12 @@ export class RdmaListener extends Listener implements Endpoint {
   #incoming(request: Handle): void {
     const { engine, options } = this.#init;
     let slab: Slab;
+    let pool: ReceivePool | undefined;
     try {
-      slab = new Slab(engine.addon, engine.options, options.maxMessageBytes);
+      pool = engine.receivePools?.join(request);
+      slab = new Slab(engine.addon, engine.options, options.maxMessageBytes, pool);
     } catch (error) {
+      if (pool !== undefined) engine.receivePools?.leave(pool, request, this);
       engine.native.reject(request, RejectReason.noResources);
       this._acceptFailed(toVerbmqError(error));
       return;
@@ -113,7 +117,7 @@ class Handshake implements Endpoint {
     try {
       this.#engine.native.accept(this.handle, this.#slab.memory);
     } catch (error) {
-      this.#engine.unregister(this);
+      this.#gone();
       this.#done(toVerbmqError(error));
       return;
     }
@@ -152,10 +156,16 @@ class Handshake implements Endpoint {
       this.#done(connection);
       return;
     }
-    this.#engine.unregister(this);
+    this.#gone();
     const failure = a === 1 ? this.#engine.native.takeFailure(this.handle) : undefined;
     const lost = { reason: 'lost', message: 'the peer went away during the handshake' };
     this.#done(this.#error ?? toVerbmqError(failure ?? lost));
+  }
+
+  #gone(): void {
+    this.#engine.unregister(this);
+    const { pool } = this.#slab;
+    if (pool !== undefined) this.#engine.receivePools?.leave(pool, this.handle, this);
   }
 
   #end(error: VerbmqError): void {

@@ -14,7 +14,7 @@ import {
   VerbmqError,
 } from '@verbmq/core';
 import type { ConnectAttempt, ListenRequest } from '@verbmq/core/transport-kit';
-import type { DeviceNotice } from './binding.js';
+import type { DeviceNotice, SharedReceiveTotals } from './binding.js';
 import { connectOnce } from './connect-attempt.js';
 import { loadAddon } from './load-addon.js';
 import { toConnectError, toListenError, toVerbmqError } from './native-error.js';
@@ -32,7 +32,17 @@ export interface RdmaTransportStats extends TransportStats {
   /** Memory that is registered for all connections at this moment, and in how many pieces. */
   readonly registeredBytes: number;
   readonly registeredRegions: number;
+  /** Receive slots that connections share; there with the option `sharedReceiveQueue`. */
+  readonly sharedReceiveQueue?: SharedReceiveTotals;
 }
+
+const NOTHING_SHARED: SharedReceiveTotals = {
+  slots: 0,
+  postedSlots: 0,
+  lentSlots: 0,
+  connections: 0,
+  lowWarnings: 0,
+};
 
 const DEFAULT_RESOLVE_TIMEOUT_MS = 10_000;
 
@@ -64,7 +74,16 @@ export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, 
 
   override stats(): RdmaTransportStats {
     const { bytes, regions } = this.#engine?.native.memoryTotals() ?? { bytes: 0, regions: 0 };
-    return { ...super.stats(), registeredBytes: bytes, registeredRegions: regions };
+    const shared =
+      this.#rdmaOptions.sharedReceiveQueue === undefined
+        ? undefined
+        : (this.#engine?.native.sharedReceiveTotals() ?? NOTHING_SHARED);
+    return {
+      ...super.stats(),
+      registeredBytes: bytes,
+      registeredRegions: regions,
+      ...(shared === undefined ? {} : { sharedReceiveQueue: shared }),
+    };
   }
 
   protected override async _listen(request: ListenRequest<ListenOptions>): Promise<Listener> {

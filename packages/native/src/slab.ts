@@ -3,6 +3,7 @@ import { VerbmqError } from '@verbmq/core';
 import { markReused } from '@verbmq/core/transport-kit';
 import type { Addon, ConnectionMemory } from './binding.js';
 import type { SlotOptions } from './options.js';
+import type { ReceivePool } from './receive-pool.js';
 
 /**
  * The memory of one connection: receive slots, send slots, and a page for control frames, in one ArrayBuffer. It is
@@ -18,21 +19,33 @@ export class Slab implements ConnectionMemory {
   readonly sendSlots: number;
   readonly maxMessageBytes: number;
   readonly windowBytes: number;
+  readonly sharesReceives: boolean;
+  /** Where the receive slots are shared. */
+  readonly pool: ReceivePool | undefined;
   /** Where the payload of the first receive slot and of the first send slot start. */
   readonly receiveBase: number;
   readonly sendBase: number;
   /** All of the slab, to copy payloads into it. */
   readonly bytes: Uint8Array;
 
-  /** What a connection with these options registers. */
-  static bytesFor({ layout }: Addon, { slotBytes, receiveSlots, sendSlots }: SlotOptions): number {
-    return (receiveSlots + layout.controlReceiveSlots + sendSlots) * slotBytes + layout.controlAreaBytes;
+  /** What a connection with these options registers, where it has receive slots of its own or shares those of others. */
+  static bytesFor(addon: Addon, options: SlotOptions, sharesReceives = false): number {
+    const sendBytes = options.sendSlots * options.slotBytes + addon.layout.controlAreaBytes;
+    return (sharesReceives ? 0 : receiveBytesOf(addon, options)) + sendBytes;
   }
 
-  constructor(addon: Addon, options: SlotOptions & { receiveWindowBytes: number }, maxMessageBytes: number) {
-    const { pageBytes, headerBytes, controlReceiveSlots, gateWords } = addon.layout;
-    const receiveBytes = (options.receiveSlots + controlReceiveSlots) * options.slotBytes;
-    const total = Slab.bytesFor(addon, options);
+  constructor(
+    addon: Addon,
+    options: SlotOptions & { receiveWindowBytes: number },
+    maxMessageBytes: number,
+    pool?: ReceivePool,
+  ) {
+    const { pageBytes, headerBytes, gateWords } = addon.layout;
+    const sharesReceives = pool !== undefined;
+    const receiveBytes = sharesReceives ? 0 : receiveBytesOf(addon, options);
+    const total = Slab.bytesFor(addon, options, sharesReceives);
+    this.sharesReceives = sharesReceives;
+    this.pool = pool;
     // Whole pages, shared with nothing else: after a fork, pinned pages may be missing in the child.
     const wholePages = Math.ceil(total / pageBytes) * pageBytes;
     try {
@@ -59,12 +72,24 @@ export class Slab implements ConnectionMemory {
 
   /** What the engine is given of it. */
   get memory(): ConnectionMemory {
-    const { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes, windowBytes } = this;
-    return { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots, maxMessageBytes, windowBytes };
+    const { slab, slabOffset, gate, slotBytes, dataSlots, sendSlots } = this;
+    const { sharesReceives, maxMessageBytes, windowBytes } = this;
+    return {
+      slab,
+      slabOffset,
+      gate,
+      slotBytes,
+      dataSlots,
+      sendSlots,
+      sharesReceives,
+      maxMessageBytes,
+      windowBytes,
+    };
   }
 
   /** The payload of a message that arrived in `slot`. */
   received(slot: number, bytes: number): Uint8Array {
+    if (this.pool !== undefined) return this.pool.received(slot, bytes);
     return new Uint8Array(this.slab, this.receiveBase + slot * this.slotBytes, bytes);
   }
 
@@ -72,4 +97,8 @@ export class Slab implements ConnectionMemory {
   outgoing(slot: number, bytes: number): Uint8Array {
     return new Uint8Array(this.slab, this.sendBase + slot * this.slotBytes, bytes);
   }
+}
+
+function receiveBytesOf({ layout }: Addon, { slotBytes, receiveSlots }: SlotOptions): number {
+  return (receiveSlots + layout.controlReceiveSlots) * slotBytes;
 }

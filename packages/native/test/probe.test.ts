@@ -21,6 +21,7 @@ const device: NativeDevice = {
   maxCompletionEntries: 1,
   maxMemoryRegions: 1,
   maxSharedReceiveQueues: 1,
+  maxSharedReceives: 1,
   maxReadsAsResponder: 1,
   maxReadsAsInitiator: 1,
   atomics: 'none',

@@ -156,6 +156,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   const settings& set = w.set;
   *attributes = {};
   std::snprintf(attributes->fw_ver, sizeof attributes->fw_ver, "simulated");
+  attributes->vendor_id = static_cast<uint32_t>(set.vendor_id);
   attributes->node_guid = ibv_get_device_guid(context->device);
   attributes->max_mr_size = UINT64_MAX;
   attributes->page_size_cap = 4096;

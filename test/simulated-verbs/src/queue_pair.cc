@@ -56,7 +56,7 @@ void flush(queue_pair* pair) {
     pair->receives.pop_front();
     complete(pair, {failed_entry(wr_id, IBV_WC_WR_FLUSH_ERR, pair->qp_num), false, false, 1});
   }
-  if (pair->srq != nullptr) {
+  if (pair->srq != nullptr && the_world().set.last_receive_events) {
     ibv_async_event event{};
     event.event_type = IBV_EVENT_QP_LAST_WQE_REACHED;
     event.element.qp = pair;

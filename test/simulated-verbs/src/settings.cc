@@ -26,6 +26,8 @@ bool settings::take_personality(const char* name) {
     fresh.max_message_bytes = INT32_MAX;
     fresh.flush_delay_us = 0;
     fresh.sends_overtake_reads = 1;
+    fresh.shared_receives_in_domain_of_queue_pair = 0;
+    fresh.vendor_id = 0x51;
   } else if (std::strcmp(name, "mlx") == 0) {
     fresh.max_qp_wr = 8192;
     fresh.max_sge = 30;
@@ -36,6 +38,9 @@ bool settings::take_personality(const char* name) {
     fresh.slots_freed_at_poll = 1;
     fresh.completions_removed_at_destroy = 1;
     fresh.flush_delay_us = 50;
+    fresh.shared_receives_in_domain_of_queue_pair = 0;
+    fresh.last_receive_events = 1;
+    fresh.vendor_id = 0x2c9;
   } else {
     return false;
   }

@@ -34,6 +34,11 @@ namespace simverbs {
   setting(sends_overtake_reads, 0)                                                                                  \
   setting(atomic_results_big_endian, 0)                                                                             \
   setting(fork_protection_unneeded, 1)                                                                              \
+  /* where the memory of a shared receive is looked for; else in the domain of the shared receive queue */               \
+  setting(shared_receives_in_domain_of_queue_pair, 1)                                                               \
+  /* says that a queue pair in error takes no more shared receives */                                               \
+  setting(last_receive_events, 0)                                                                                   \
+  setting(vendor_id, 0xffffff)                                                                                      \
   /* the device found first is another one, without addresses */                                                    \
   setting(decoy_devices, 0)                                                                                         \
   /* a misuse that hangs with a real library aborts here with a message, unless this is 1 */                        \

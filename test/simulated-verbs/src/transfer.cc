@@ -77,6 +77,11 @@ bool take_receive(queue_pair* receiver, receive_work& taken) {
   return true;
 }
 
+ibv_pd* domain_of_receives(const queue_pair* receiver) {
+  const bool shared = receiver->srq != nullptr && !the_world().set.shared_receives_in_domain_of_queue_pair;
+  return shared ? receiver->srq->pd : receiver->pd;
+}
+
 }  // namespace
 
 delivery deliver(queue_pair* receiver, const send_work& work, const std::vector<uint8_t>& bytes,
@@ -93,7 +98,7 @@ delivery deliver(queue_pair* receiver, const send_work& work, const std::vector<
   if (!is_write && bytes.size() > total_bytes(taken.pieces)) {
     status = IBV_WC_LOC_LEN_ERR;
     request_status = IBV_WC_REM_INV_REQ_ERR;
-  } else if (!is_write && !local_access_holds(taken.pieces, receiver->pd, IBV_ACCESS_LOCAL_WRITE)) {
+  } else if (!is_write && !local_access_holds(taken.pieces, domain_of_receives(receiver), IBV_ACCESS_LOCAL_WRITE)) {
     status = IBV_WC_LOC_PROT_ERR;
     request_status = IBV_WC_REM_OP_ERR;
   } else if (work.request.opcode == IBV_WR_SEND_WITH_INV &&

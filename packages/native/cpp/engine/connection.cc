@@ -24,6 +24,13 @@ void connection::set_memory(const connection_sizes& sizes, connection_memory mem
   memory_ = std::move(memory);
 }
 
+connection::~connection() {
+  id_->destroy_queue_pair();
+  if (!joined_) return;
+  for (const uint32_t slot : free_slots_) pool_->give_back(slot);
+  pool_->leave(share_, queue_pair_number_);
+}
+
 void connection::create_queue_pair(device_resources& device) {
   device_ = &device;
   const auto receive_depth = static_cast<uint32_t>(connection_memory::receive_slots(sizes_));
@@ -34,20 +41,33 @@ void connection::create_queue_pair(device_resources& device) {
                       "the device allows " + std::to_string(device_depth) +
                           " work requests a queue; configure fewer slots");
   }
+  if (pool_) {
+    pool_->join(share_, sizes_.data_slots);
+    joined_ = true;
+  }
   reservation_ = device.reserve(receive_depth + send_depth);
-  domain_ = std::make_shared<protection_domain>(device.shared_context());
-  receive_region_ = std::make_unique<memory_region>(domain_, memory_.base, connection_memory::receive_bytes(sizes_),
-                                                    IBV_ACCESS_LOCAL_WRITE);
+  domain_ = pool_ ? pool_->domain_for(device) : std::make_shared<protection_domain>(device.shared_context());
+  if (!pool_) {
+    receive_region_ = std::make_unique<memory_region>(domain_, memory_.base, connection_memory::receive_bytes(sizes_),
+                                                      IBV_ACCESS_LOCAL_WRITE);
+  }
   send_region_ = std::make_unique<memory_region>(domain_, memory_.send_slot(sizes_, 0),
                                                  connection_memory::send_bytes(sizes_), 0);
-  limits_ = id_->create_queue_pair(domain_, reservation_->queue(), {send_depth, receive_depth, wished_inline_bytes});
+  limits_ = id_->create_queue_pair(domain_, reservation_->queue(), {send_depth, receive_depth, wished_inline_bytes},
+                                   pool_ ? pool_->receives() : receive_side{});
   if (getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) {
     throw call_failed("getrandom", errno);
   }
   port_bytes_ = device.context().port(id_->device_port()).max_msg_sz;
   ledger_ = send_ledger(send_depth);
-  credits_ = credits(sizes_.data_slots, control_receive_slots);
-  incoming_ = large_inbox(receive_depth, sizes_.window_bytes);
+  credits_ = credits(sizes_.data_slots, pool_ ? receive_pool::control_slots : control_receive_slots);
+  if (pool_) {
+    queue_pair_number_ = id_->queue_pair()->qp_num;
+    pool_->use(queue_pair_number_, self_);
+    credits_.withhold(sizes_.data_slots - share_.quota);
+    credits_.lends(share_.quota);
+  }
+  incoming_ = large_inbox(sizes_.window_bytes);
   staged_.reserve(send_depth);
   receive_requests_.resize(receive_depth);
   receive_pieces_.resize(receive_depth);
@@ -64,7 +84,8 @@ hello connection::own_hello() const noexcept {
   hello own;
   own.slot_bytes = sizes_.slot_bytes;
   own.data_slots = static_cast<uint16_t>(sizes_.data_slots);
-  own.control_slots = control_receive_slots;
+  own.control_slots = pool_ ? receive_pool::control_slots : control_receive_slots;
+  own.withheld_slots = static_cast<uint16_t>(pool_ ? sizes_.data_slots - receive_pool::guaranteed_data_slots : 0);
   own.max_message_bytes = sizes_.max_message_bytes;
   // Large messages are read, which a device may not be able to.
   own.window_bytes = device_->attributes().max_qp_init_rd_atom > 0 ? sizes_.window_bytes : 0;
@@ -75,8 +96,8 @@ hello connection::own_hello() const noexcept {
 
 void connection::set_peer(const hello& peer) noexcept {
   peer_ = peer;
-  credits_.set_peer(peer.data_slots, peer.control_slots);
-  memory_.gate[gate_limit] = peer.data_slots;
+  credits_.set_peer(peer.data_slots, peer.control_slots, peer.withheld_slots);
+  memory_.gate[gate_limit] = peer.data_slots - peer.withheld_slots;
 }
 
 bool connection::submit(uint32_t slot, uint32_t bytes) {
@@ -119,7 +140,7 @@ void connection::move_gate(gate_word word, uint32_t count) noexcept {
 }
 
 bool connection::release(uint32_t slot) {
-  if (slot >= connection_memory::receive_slots(sizes_)) return false;
+  if (pool_ ? !pool_->is_held_by(slot, self_) : slot >= connection_memory::receive_slots(sizes_)) return false;
   incoming_.released(slot);
   free_slots_.push_back(slot);
   ++free_data_;
@@ -139,7 +160,28 @@ void connection::want_abort(std::string text, frame_type type) {
   wants_.abort = true;
 }
 
+// Receives are posted in groups, but never so late that the peer could run out of credits that are due.
+uint32_t connection::repost_group() const noexcept {
+  return std::max(1u, (pool_ ? share_.quota : sizes_.data_slots) / 8);
+}
+
+// What the peer gets for slots that are posted again, the pool decides.
+void connection::post_shared_receives() {
+  for (const uint32_t slot : free_slots_) pool_->give_back(slot);
+  free_slots_.clear();
+  if (!pool_->post()) {
+    post_failure_ = failure{"device", pool_->failure()};
+    return;
+  }
+  credits_.reposted(pool_->refill(share_, free_data_), free_control_);
+  credits_.lends(share_.quota);
+  may_be_lent_more_ = false;
+  free_data_ = 0;
+  free_control_ = 0;
+}
+
 void connection::post_receives() {
+  if (pool_) return post_shared_receives();
   if (free_slots_.empty()) return;
   const size_t count = free_slots_.size();
   for (size_t i = 0; i < count; ++i) {
@@ -168,7 +210,7 @@ void connection::post_receives() {
 
 std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, received_frame& frame) {
   if (bytes < frame_header::bytes) return protocol_failure("a frame of " + std::to_string(bytes) + " bytes");
-  const auto header = frame_header::read(memory_.receive_slot(sizes_, slot));
+  const auto header = frame_header::read(receive_slot(slot));
   if (!header) return protocol_failure("a frame of unknown type");
   if (header->length != bytes - frame_header::bytes) return protocol_failure("a frame of the wrong length");
   if (header->sequence != expected_sequence_++) return protocol_failure("a frame out of sequence");
@@ -204,14 +246,27 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
   if (header->type == frame_type::answer && !notes_.hear_answer(payload(slot), length)) {
     return protocol_failure("an answer that nobody asked for");
   }
+  if (header->type == frame_type::pong && length > 0 && !take_back_credits(slot, length)) {
+    return protocol_failure("it gives back credits that it does not have");
+  }
   if (header->type == frame_type::ping) wants_.pong = true;
   if (header->type == frame_type::close) peer_closed_ = true;
+  if (is_data && pool_ && pool_->used_credit(share_, credits_.peer_has())) may_be_lent_more_ = true;
   if (!is_data) {
     free_slots_.push_back(slot);
     ++free_control_;
   }
   frame = {header->type, length};
   return std::nullopt;
+}
+
+bool connection::take_back_credits(uint32_t slot, uint32_t length) {
+  if (!pool_ || length != pong_payload::bytes) return false;
+  const uint32_t unused = pong_payload::read(payload(slot)).unused_data_credits;
+  if (!credits_.returned(unused)) return false;
+  pool_->take_back(share_, unused);
+  credits_.lends(share_.quota);
+  return true;
 }
 
 }  // namespace verbmq

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "engine/memory_layout.h"
 #include "engine/note_exchange.h"
 #include "engine/operation_queue.h"
+#include "engine/receive_pool.h"
 #include "engine/region_table.h"
 #include "engine/send_ledger.h"
 #include "engine/wire.h"
@@ -33,13 +35,10 @@ enum class connection_phase { resolving_address, resolving_route, connecting, re
 
 class connection {
  public:
-  /// A slab is registered in two pieces.
-  static constexpr size_t slab_regions = 2;
-
   connection(handle self, std::unique_ptr<cm_id> id, connection_phase phase)
       : self_(self), id_(std::move(id)), phase_(phase) {}
   /// The queue pair goes first: after that the device touches nothing, and the memory may be given back.
-  ~connection() { id_->destroy_queue_pair(); }
+  ~connection();
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
@@ -50,6 +49,9 @@ class connection {
   bool has_queue_pair() const noexcept { return reservation_ != nullptr; }
 
   void set_memory(const connection_sizes& sizes, connection_memory memory);
+  /// Before create_queue_pair(): the receive slots are those of a pool.
+  void share_receives(std::shared_ptr<receive_pool> pool) { pool_ = std::move(pool); }
+  const std::shared_ptr<receive_pool>& pool() const noexcept { return pool_; }
   const connection_sizes& sizes() const noexcept { return sizes_; }
 
   /// Registers the slab, creates the queue pair and posts every receive slot: before connect or accept, so that the
@@ -74,6 +76,8 @@ class connection {
   std::shared_ptr<const registered_memory> memory(region_number number) const { return regions_.find(number); }
   const region_table& regions() const noexcept { return regions_; }
   size_t slab_bytes() const noexcept { return has_queue_pair() ? memory_.bytes : 0; }
+  /// In how many pieces it is registered.
+  size_t slab_regions() const noexcept { return pool_ ? 1 : 2; }
 
   /// Reads and atomics that may be in flight, as both devices have agreed.
   void set_read_depth(uint32_t depth) noexcept { operations_.configure(depth, port_bytes_); }
@@ -111,7 +115,9 @@ class connection {
   };
   /// Takes a frame that arrived in `slot`; anything that breaks the protocol is a failure.
   std::optional<failure> receive(uint32_t slot, uint32_t bytes, received_frame& frame);
-  const uint8_t* payload(uint32_t slot) const { return memory_.receive_slot(sizes_, slot) + frame_header::bytes; }
+  /// The peer has used its credits up; flush() sees whether the pool lends it more.
+  bool may_be_lent_more() const noexcept { return may_be_lent_more_; }
+  const uint8_t* payload(uint32_t slot) const { return receive_slot(slot) + frame_header::bytes; }
 
   /// Completes the send `number` and all sends before it.
   void complete_send(uint32_t number) noexcept;
@@ -151,12 +157,22 @@ class connection {
   uint8_t offered_responder = 0;  // read depths in the peer's request
   uint8_t offered_initiator = 0;
   int resolve_timeout_ms = 0;     // of the connecting side
+  // Of one that shares receives and is ending: when its queue pair goes at the latest.
+  std::optional<std::chrono::steady_clock::time_point> drained_by;
+  bool drained = false;  // the device has said that its queue pair takes no more of them
 
  private:
+  uint8_t* receive_slot(uint32_t slot) const {
+    return pool_ ? pool_->slot(slot) : memory_.receive_slot(sizes_, slot);
+  }
+  uint32_t repost_group() const noexcept;
   void post_receives();
+  void post_shared_receives();
+  bool take_back_credits(uint32_t slot, uint32_t length);
   void move_gate(gate_word word, uint32_t count) noexcept;
   void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled = false);
   bool stage_control(frame_type type, send_class what, bool signalled = false);
+  bool stage_pong();
   void stage_operations();
   bool stage_note(frame_type type, uint8_t* frame, const note_bytes& said);
   void stage_all();
@@ -171,6 +187,11 @@ class connection {
   device_resources* device_ = nullptr;
   std::shared_ptr<protection_domain> domain_;
   std::unique_ptr<device_resources::reservation> reservation_;
+  std::shared_ptr<receive_pool> pool_;
+  pool_share share_;
+  bool joined_ = false;  // the pool
+  bool may_be_lent_more_ = false;
+  uint32_t queue_pair_number_ = 0;
   std::unique_ptr<memory_region> receive_region_;
   std::unique_ptr<memory_region> send_region_;
   region_table regions_;

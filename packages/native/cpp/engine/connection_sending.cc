@@ -69,6 +69,20 @@ bool connection::stage_control(frame_type type, send_class what, bool signalled)
   return true;
 }
 
+// What an idle side has been lent of a shared pool goes back with its answer.
+bool connection::stage_pong() {
+  const bool idle = pending_.empty() && peer_.withheld_slots > 0;
+  if (!credits_.may_send_control() || ledger_.full() || control_outstanding_ >= control_send_slots) return false;
+  const uint32_t unused = idle ? credits_.return_unused() : 0;
+  if (unused == 0) return stage_control(frame_type::pong, send_class::control);
+  move_gate(gate_limit, static_cast<uint32_t>(memory_.gate[gate_limit]) - unused);
+  uint8_t* frame = memory_.control_frame(sizes_, next_control_frame_);
+  next_control_frame_ = (next_control_frame_ + 1) % control_send_slots;
+  pong_payload{static_cast<uint16_t>(unused)}.write(frame + frame_header::bytes);
+  stage(frame_type::pong, send_class::control, frame, pong_payload::bytes);
+  return true;
+}
+
 // One buffer of each kind is enough: the peer has read the last question when it answers, and the last answer when it asks.
 bool connection::stage_note(frame_type type, uint8_t* frame, const note_bytes& said) {
   if (!credits_.may_send_control() || ledger_.full() || control_outstanding_ >= control_send_slots) return false;
@@ -109,7 +123,7 @@ void connection::stage_all() {
   if (const note_bytes* said = notes_.question()) {
     if (stage_note(frame_type::note, memory_.note_frame(sizes_), *said)) notes_.question_sent();
   }
-  if (wants_.pong && stage_control(frame_type::pong, send_class::control)) wants_.pong = false;
+  if (wants_.pong && stage_pong()) wants_.pong = false;
   if (wants_.ping && stage_control(frame_type::ping, send_class::control)) wants_.ping = false;
   if (wants_.fence && pending_.empty()) {
     const bool needed = unsignalled_data_ > 0;
@@ -145,9 +159,7 @@ std::optional<failure> connection::post_staged() {
 
 std::optional<failure> connection::flush() {
   if (phase_ != connection_phase::open && phase_ != connection_phase::accepting) return std::nullopt;
-  // Receives are posted in groups, but never so late that the peer could run out of credits that are due.
-  const uint32_t group = std::max(1u, sizes_.data_slots / 8);
-  if (free_slots_.size() >= group || free_control_ > 0) post_receives();
+  if (free_slots_.size() >= repost_group() || free_control_ > 0 || may_be_lent_more_) post_receives();
   if (post_failure_) return std::exchange(post_failure_, std::nullopt);
   // The accepting side is silent until it has heard from the other one, as iWARP demands.
   if (phase_ != connection_phase::open) return std::nullopt;

@@ -16,10 +16,10 @@ class credits {
       : own_data_slots_(own_data_slots), own_control_slots_(own_control_slots) {}
 
   /// What the peer announced in its hello.
-  void set_peer(uint32_t data_slots, uint32_t control_slots) noexcept {
+  void set_peer(uint32_t data_slots, uint32_t control_slots, uint32_t withheld_slots) noexcept {
     peer_data_slots_ = data_slots;
     peer_control_slots_ = control_slots;
-    data_ = data_slots;
+    data_ = initial_data_ = data_slots - withheld_slots;
     control_ = control_slots;
   }
 
@@ -46,6 +46,25 @@ class credits {
     return true;
   }
 
+  // Of slots that are shared with other connections, the peer has credits for some only.
+  void withhold(uint32_t data) noexcept { used_data_ += data; }
+  /// How many data slots the peer has credits for or messages in, where that is not all.
+  void lends(uint32_t quota) noexcept { lent_data_ = quota; }
+  /// Credits that this side does not need, and gives back: all beyond what it had from the start. They are gone with it.
+  uint32_t return_unused() noexcept {
+    const uint32_t unused = data_ > initial_data_ ? data_ - initial_data_ : 0;
+    data_ -= unused;
+    return unused;
+  }
+  /// Data credits that the peer has, as far as this side can know.
+  uint32_t peer_has() const noexcept { return own_data_slots_ - used_data_; }
+  /// The peer gives back so many; false when it has not so many.
+  bool returned(uint32_t data) noexcept {
+    if (data > own_data_slots_ - used_data_) return false;
+    used_data_ += data;
+    return true;
+  }
+
   // Slots posted again, not yet told to the peer.
   void reposted(uint32_t data, uint32_t control) noexcept {
     unreturned_data_ += data;
@@ -54,7 +73,7 @@ class credits {
   /// True when half of either kind of slots waits to be returned: the peer may be about to run dry. A frame that
   /// only grants takes one control slot and answers half of them, so such frames cannot call each other for ever.
   bool grant_is_due() const noexcept {
-    return unreturned_data_ >= std::max(1u, own_data_slots_ / 2) ||
+    return unreturned_data_ >= std::max(1u, std::min(own_data_slots_, lent_data_) / 2) ||
            unreturned_control_ >= std::max(1u, own_control_slots_ / 2);
   }
   uint16_t take_data() noexcept {
@@ -75,6 +94,8 @@ class credits {
   uint32_t own_control_slots_ = 0;
   uint32_t peer_data_slots_ = 0;
   uint32_t peer_control_slots_ = 0;
+  uint32_t lent_data_ = UINT32_MAX;
+  uint32_t initial_data_ = 0;
   uint32_t data_ = 0;
   uint32_t control_ = 0;
   uint32_t used_data_ = 0;

@@ -200,6 +200,7 @@ void engine::mark_dirty(connection& of) {
 
 void engine::flush() {
   stalled_ = false;
+  post_pools();
   std::vector<handle> stalled;
   for (size_t i = 0; i < dirty_.size(); ++i) {
     connection* of = find(dirty_[i]);
@@ -239,11 +240,11 @@ void engine::settle(connection& of) {
 void engine::reap() {
   if (doomed_.empty()) return;
   // What arrived before the end is still delivered: destroying a queue pair may drop its completions.
-  while (poll() == batch) {
+  while (poll_devices() == batch) {
   }
   for (const handle each : std::exchange(doomed_, {})) {
     connection* of = find(each);
-    if (of == nullptr) continue;
+    if (of == nullptr || drain(*of)) continue;
     // The peer ends its queue pair as soon as it has our close; that is an orderly end for both.
     const bool orderly = of->all_exchanged();
     const bool failed = of->first_failure.has_value() && !orderly;

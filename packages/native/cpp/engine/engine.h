@@ -14,6 +14,7 @@
 #include "engine/connection.h"
 #include "engine/device_resources.h"
 #include "engine/events.h"
+#include "engine/receive_pool.h"
 #include "engine/socket_address.h"
 #include "verbs/cm_id.h"
 
@@ -88,6 +89,21 @@ class engine {
   /// What devices have reported since the last call.
   std::vector<device_notice> take_device_notices() { return std::exchange(notices_, {}); }
 
+  /// Lets a request share the receive slots of its device with other connections, before it is accepted. Returns the number of
+  /// their pool, or 0 when there is none yet on this device: then make_receive_pool().
+  uint32_t join_receive_pool(handle request);
+  /// Likewise, with a new pool. It lives until the last connection that shares it has ended. Throws verbs_error.
+  uint32_t make_receive_pool(handle request, const receive_pool_sizes& sizes, uint8_t* base,
+                             std::shared_ptr<void> owner);
+  struct receive_pool_totals {
+    uint32_t slots = 0;
+    uint32_t posted_slots = 0;
+    uint32_t lent_slots = 0;  // beyond what each connection is sure of
+    uint32_t connections = 0;
+    uint32_t ran_low = 0;  // how often a device has warned that few receives are left
+  };
+  receive_pool_totals shared_receive_totals() const;
+
   /// Registers memory for one connection, until deregistered or until the connection has ended. `owner` keeps the
   /// bytes alive. Throws verbs_error.
   struct registration {
@@ -133,7 +149,8 @@ class engine {
   bool active() const noexcept { return live_ > 0; }
   bool has_connections() const noexcept { return queue_pairs_ > 0; }
   /// A connection waits for room in a device's queue: poll again soon even when nothing is heard.
-  bool stalled() const noexcept { return stalled_; }
+  /// Or one is ending, and its device may not say when it is done.
+  bool stalled() const noexcept { return stalled_ || !draining_.empty(); }
 
  private:
   static constexpr size_t batch = 64;
@@ -170,6 +187,8 @@ class engine {
   void release_lost_devices();
   void notify(ibv_context* context, const std::string& event, int port = 0);
   void handle_device_event(device_resources& device, const device_event& event);
+  void handle_pool_event(const device_event& event);
+  void was_drained(const void* queue_pair);
 
   void handle_cm_event(const cm_event& event);
   void handle_connect_request(const cm_event& event);
@@ -177,8 +196,18 @@ class engine {
   void handle_disconnected(connection& of);
   void connect_now(connection& of);
   void connect_elsewhere(connection& of);
+  size_t poll_devices();
   void handle_completion(const ibv_wc& completion);
-  void handle_receive(connection& of, uint32_t slot, uint32_t bytes);
+  /// False when the frame is of no use, and neither is its slot.
+  bool handle_receive(connection& of, uint32_t slot, uint32_t bytes);
+  void handle_shared_receive(const work_id& work, const ibv_wc& completion);
+  std::shared_ptr<receive_pool> find_pool(uint32_t number) const;
+  void post_pools();
+  void release_orphan(uint32_t pool, handle held_by, uint32_t slot);
+  /// Lets the device finish with the receives that it has taken for a connection. False when there is nothing to wait for.
+  bool drain(connection& of);
+  /// Dooms again those that are drained, or have waited long enough; true when there are any.
+  bool take_drained();
   void handle_failed_completion(connection& of, const work_id& work, const ibv_wc& completion);
   void settle(connection& of);
   /// Takes the submission at `record`; answers how many records it took.
@@ -194,6 +223,9 @@ class engine {
   std::vector<uint32_t> free_entries_;
   std::vector<handle> dirty_;
   std::vector<handle> doomed_;
+  std::vector<handle> draining_;
+  std::map<uint32_t, std::weak_ptr<receive_pool>> pools_;  // by their numbers
+  uint32_t last_pool_ = 0;
   std::map<uint32_t, failure> failures_;
   std::map<uint32_t, connection_description> descriptions_;
   event_queue events_;

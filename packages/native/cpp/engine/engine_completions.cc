@@ -9,6 +9,12 @@
 namespace verbmq {
 
 size_t engine::poll() {
+  const size_t total = poll_devices();
+  if (take_drained()) reap();
+  return total;
+}
+
+size_t engine::poll_devices() {
   size_t total = 0;
   for (const auto& [context, device] : devices_) {
     const size_t count = device->poll(completions_.data(), batch);
@@ -32,6 +38,7 @@ void engine::consume_completion_events() {
 
 void engine::handle_completion(const ibv_wc& completion) {
   const work_id work = work_id::decode(completion.wr_id);
+  if (work.kind == work_kind::shared_receive) return handle_shared_receive(work, completion);
   connection* of = find(work.connection);
   // A queue pair that was destroyed may have left completions behind.
   if (of == nullptr) return;
@@ -48,17 +55,37 @@ void engine::handle_completion(const ibv_wc& completion) {
   if (of->take_writable()) events_.push(event_kind::writable, of->self());
 }
 
-void engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
+void engine::handle_shared_receive(const work_id& work, const ibv_wc& completion) {
+  const std::shared_ptr<receive_pool> pool = find_pool(work.connection.value());
+  if (!pool) return;
+  // The queue pair is valid in failed completions too.
+  const handle user = pool->user_of(completion.qp_num);
+  connection* of = find(user);
+  pool->arrived(work.number, user);
+  if (of != nullptr && completion.status == IBV_WC_SUCCESS &&
+      handle_receive(*of, work.number, completion.byte_len)) {
+    if (of->take_writable()) events_.push(event_kind::writable, of->self());
+    return;
+  }
+  pool->give_back(work.number);
+  if (of != nullptr && completion.status != IBV_WC_SUCCESS) handle_failed_completion(*of, work, completion);
+}
+
+bool engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
   connection::received_frame frame{};
-  if (of.doomed && of.first_failure && of.first_failure->reason == "protocol") return;
-  if (auto why = of.receive(slot, bytes, frame)) return doom(of, std::move(why));
+  if (of.doomed && of.first_failure && of.first_failure->reason == "protocol") return false;
+  if (auto why = of.receive(slot, bytes, frame)) {
+    doom(of, std::move(why));
+    return false;
+  }
+  if (of.may_be_lent_more()) mark_dirty(of);
   switch (frame.type) {
     case frame_type::data:
       events_.push(event_kind::message, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
-      return;
+      return true;
     case frame_type::large:
       events_.push(event_kind::advertised, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
-      return;
+      return true;
     case frame_type::ready:
       of.enter(connection_phase::open);
       report_up(of, event_kind::accepted);
@@ -86,6 +113,7 @@ void engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
       break;
   }
   mark_dirty(of);
+  return true;
 }
 
 void engine::handle_failed_completion(connection& of, const work_id& work, const ibv_wc& completion) {

@@ -232,6 +232,11 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
   connection* of = find(request);
   if (of == nullptr || of->phase() != connection_phase::requested) return;
   of->set_memory(sizes, std::move(memory));
+  if (of->pool()) {
+    // A shared receive that completed for a queue pair which is gone must not be taken for one of a new queue pair with its number.
+    while (poll_devices() == batch) {
+    }
+  }
   try {
     create_queue_pair(*of);
     of->set_peer(of->peer());
@@ -254,7 +259,7 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
 
 void engine::handle_disconnected(connection& of) {
   // The last frames of the peer may still wait in the completion queue, its close among them.
-  while (poll() == batch) {
+  while (poll_devices() == batch) {
   }
   if (of.all_exchanged() && !of.finish_wanted) {
     // In order, but JavaScript has yet to say that it has seen the end.

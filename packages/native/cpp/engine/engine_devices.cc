@@ -40,6 +40,7 @@ void engine::handle_device_events() {
 void engine::handle_device_event(device_resources& device, const device_event& event) {
   const std::string name = device_event_name(event.type);
   if (event.type == IBV_EVENT_DEVICE_FATAL) return lose_device(device.context().get(), name);
+  if (event.type == IBV_EVENT_QP_LAST_WQE_REACHED) return was_drained(event.subject);
   notify(device.context().get(), name, event.port);
   switch (event.type) {
     case IBV_EVENT_CQ_ERR:
@@ -52,6 +53,9 @@ void engine::handle_device_event(device_resources& device, const device_event& e
     case IBV_EVENT_QP_ACCESS_ERR:
       return fail_users_of(event.subject,
                            {"remote-access", "the device refused the peer an access to the memory of this side"});
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+    case IBV_EVENT_SRQ_ERR:
+      return handle_pool_event(event);
     default:
       // Ports that come and go end nothing by themselves: the peer may answer before the retries are over.
       return;

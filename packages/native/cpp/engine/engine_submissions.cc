@@ -34,8 +34,13 @@ size_t engine::submit_one(const event_record* record, size_t available) {
   const bool wide = kind >= submission_kind::read;
   if (wide && available < operation_submission::records) return available;
   const size_t taken = wide ? operation_submission::records : 1;
-  connection* of = find(handle::from_value(static_cast<uint32_t>(record->handle)));
-  if (of == nullptr) return taken;
+  const handle name = handle::from_value(static_cast<uint32_t>(record->handle));
+  connection* of = find(name);
+  if (of == nullptr) {
+    // A message may be held for longer than its connection lives.
+    if (kind == submission_kind::release) release_orphan(static_cast<uint32_t>(record->b), name, static_cast<uint32_t>(record->a));
+    return taken;
+  }
 
   operation_submission asked{};
   if (wide) std::memcpy(&asked, record, sizeof asked);
@@ -83,7 +88,13 @@ engine::memory_totals engine::registered_memory_totals() const {
   for (const entry& each : entries_) {
     if (!each.peer || !each.peer->has_queue_pair()) continue;
     totals.bytes += each.peer->slab_bytes() + each.peer->regions().bytes();
-    totals.regions += connection::slab_regions + each.peer->regions().count();
+    totals.regions += each.peer->slab_regions() + each.peer->regions().count();
+  }
+  for (const auto& [number, shared] : pools_) {
+    const auto pool = shared.lock();
+    if (!pool) continue;
+    totals.bytes += pool->bytes();
+    ++totals.regions;
   }
   return totals;
 }

@@ -22,19 +22,21 @@ bool large_inbox::advertised(uint32_t slot, uint64_t bytes) {
 }
 
 std::optional<uint64_t> large_inbox::to_read(uint32_t slot) const {
-  if (slot >= by_slot_.size() || by_slot_[slot] == no_message) return std::nullopt;
-  if (by_slot_[slot] < read_) return std::nullopt;
-  return messages_[by_slot_[slot] - first_].bytes;
+  const auto found = by_slot_.find(slot);
+  if (found == by_slot_.end() || found->second < read_) return std::nullopt;
+  return messages_[found->second - first_].bytes;
 }
 
 void large_inbox::was_read(uint32_t slot) {
-  if (by_slot_[slot] != no_message) read_ = by_slot_[slot] + 1;
+  const auto found = by_slot_.find(slot);
+  if (found != by_slot_.end()) read_ = found->second + 1;
 }
 
 void large_inbox::released(uint32_t slot) {
-  const uint64_t number = by_slot_[slot];
-  if (number == no_message) return;
-  by_slot_[slot] = no_message;
+  const auto found = by_slot_.find(slot);
+  if (found == by_slot_.end()) return;
+  const uint64_t number = found->second;
+  by_slot_.erase(found);
   messages_[number - first_].released = true;
   for (; !messages_.empty() && messages_.front().released; messages_.pop_front(), ++first_) {
     untold_bytes_ += messages_.front().bytes;

@@ -9,7 +9,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <vector>
+#include <unordered_map>
 
 #include "engine/region_table.h"
 
@@ -41,7 +41,7 @@ class large_inbox {
  public:
   large_inbox() = default;
   /// `window_bytes`: the most that may be advertised and not released, but for a single message that is longer.
-  large_inbox(uint32_t slots, uint64_t window_bytes) : window_bytes_(window_bytes), by_slot_(slots, no_message) {}
+  explicit large_inbox(uint64_t window_bytes) : window_bytes_(window_bytes) {}
 
   /// An advertisement of `bytes` bytes lies in `slot`; false when the window has no room for it.
   bool advertised(uint32_t slot, uint64_t bytes);
@@ -63,14 +63,13 @@ class large_inbox {
   counts tell() noexcept;
 
  private:
-  static constexpr uint64_t no_message = UINT64_MAX;
   struct message {
     uint64_t bytes;
     bool released;
   };
 
   uint64_t window_bytes_ = 0;
-  std::vector<uint64_t> by_slot_;  // numbers of messages
+  std::unordered_map<uint32_t, uint64_t> by_slot_;  // numbers of messages
   std::deque<message> messages_;   // those that are not released, or lie behind one that is not
   uint64_t first_ = 0;             // number of the first of them: so many are released
   uint64_t read_ = 0;

@@ -2,6 +2,8 @@
 //
 //   | receive slots (data + control) | send slots | control frames (one page) |
 //
+// Where the receive slots are shared with other connections (receive_pool.h) there are none here.
+//
 // The receive part is registered for local writes, the rest for no access at all but by this queue pair's sends.
 #pragma once
 
@@ -18,6 +20,7 @@ struct connection_sizes {
   uint32_t send_slots;   // data frames that may be posted and not complete
   uint64_t max_message_bytes;
   uint32_t window_bytes;  // for large messages
+  bool shares_receives;   // the receive slots are those of a pool
 };
 
 /// Receive slots kept for control frames; see docs/protocol-rdma.md for why these are enough.
@@ -49,7 +52,9 @@ struct connection_memory {
   int32_t* gate;
   std::shared_ptr<void> owner;  // keeps both alive
 
-  static size_t receive_slots(const connection_sizes& sizes) { return sizes.data_slots + control_receive_slots; }
+  static size_t receive_slots(const connection_sizes& sizes) {
+    return sizes.shares_receives ? 0 : sizes.data_slots + control_receive_slots;
+  }
   static size_t receive_bytes(const connection_sizes& sizes) { return receive_slots(sizes) * sizes.slot_bytes; }
   static size_t send_bytes(const connection_sizes& sizes) {
     return static_cast<size_t>(sizes.send_slots) * sizes.slot_bytes + control_area_bytes;

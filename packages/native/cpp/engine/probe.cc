@@ -67,6 +67,7 @@ void query(device_report& report, const device_context& context) {
   report.max_completion_entries = attributes.max_cqe;
   report.max_memory_regions = attributes.max_mr;
   report.max_shared_receive_queues = attributes.max_srq;
+  report.max_shared_receives = attributes.max_srq_wr;
   report.max_reads_as_responder = attributes.max_qp_rd_atom;
   report.max_reads_as_initiator = attributes.max_qp_init_rd_atom;
   report.atomics = atomics_name(attributes.atomic_cap);

@@ -28,6 +28,7 @@ struct device_report {
   int max_completion_entries = 0;
   int max_memory_regions = 0;
   int max_shared_receive_queues = 0;
+  int max_shared_receives = 0;  // in one such queue
   int max_reads_as_responder = 0;
   int max_reads_as_initiator = 0;
   std::string atomics;  // "none", "device", "global"

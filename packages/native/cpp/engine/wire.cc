@@ -55,10 +55,15 @@ advertisement advertisement::read(const uint8_t* at) noexcept {
   return {get<uint64_t>(at), get<uint32_t>(at + 8), get<uint32_t>(at + 12)};
 }
 
+void pong_payload::write(uint8_t* at) const noexcept { put(at, unused_data_credits); }
+
+pong_payload pong_payload::read(const uint8_t* at) noexcept { return {get<uint16_t>(at)}; }
+
 void hello::write(uint8_t* at) const noexcept {
   std::memset(at, 0, bytes);
   put(at, hello_magic);
   put(at + 4, protocol_version);
+  put(at + 6, withheld_slots);
   put(at + 8, slot_bytes);
   put(at + 12, data_slots);
   put(at + 14, control_slots);
@@ -74,6 +79,7 @@ std::optional<hello> hello::read(const uint8_t* at, size_t available, reject_rea
   reason = reject_reason::version;
   if (get<uint16_t>(at + 4) != protocol_version) return std::nullopt;
   hello peer;
+  peer.withheld_slots = get<uint16_t>(at + 6);
   peer.slot_bytes = get<uint32_t>(at + 8);
   peer.data_slots = get<uint16_t>(at + 12);
   peer.control_slots = get<uint16_t>(at + 14);
@@ -83,7 +89,9 @@ std::optional<hello> hello::read(const uint8_t* at, size_t available, reject_rea
   std::memcpy(peer.secret.data(), at + 32, peer.secret.size());
   // A peer that claims no room could never be sent anything.
   reason = reject_reason::not_verbmq;
-  if (peer.slot_bytes <= frame_header::bytes || peer.data_slots == 0 || peer.control_slots == 0) return std::nullopt;
+  if (peer.slot_bytes <= frame_header::bytes || peer.data_slots <= peer.withheld_slots || peer.control_slots == 0) {
+    return std::nullopt;
+  }
   reason = reject_reason::none;
   return peer;
 }

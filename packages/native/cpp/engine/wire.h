@@ -52,6 +52,16 @@ struct advertisement {
   static advertisement read(const uint8_t* at) noexcept;
 };
 
+/// What a pong may carry: of the data slots that were lent to this side, how many it gives back unused.
+struct pong_payload {
+  static constexpr size_t bytes = 2;
+
+  uint16_t unused_data_credits;
+
+  void write(uint8_t* at) const noexcept;
+  static pong_payload read(const uint8_t* at) noexcept;
+};
+
 /// Why a connection request was refused; travels in the private data of the reject.
 enum class reject_reason : uint16_t {
   none = 0,
@@ -69,6 +79,7 @@ struct hello {
 
   uint32_t slot_bytes = 0;     // size of one receive slot, header included
   uint16_t data_slots = 0;     // receive slots for data frames
+  uint16_t withheld_slots = 0; // of these, how many are not there yet: the peer gets their credits later, or never
   uint16_t control_slots = 0;  // receive slots for all others
   uint64_t max_message_bytes = 0;
   uint32_t window_bytes = 0;  // large messages that may be advertised and not released; 0 when none can be taken

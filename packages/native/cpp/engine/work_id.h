@@ -32,7 +32,8 @@ class handle {
 /// A handle as the opaque context of an rdma_cm identifier.
 inline void* context_of(handle named) { return reinterpret_cast<void*>(static_cast<uintptr_t>(named.value())); }
 
-enum class work_kind : uint8_t { receive = 1, send = 2, operation = 3 };
+/// Of a shared receive the `connection` is the number of its pool, and the queue pair of the completion tells whose it is.
+enum class work_kind : uint8_t { receive = 1, send = 2, operation = 3, shared_receive = 4 };
 
 struct work_id {
   static constexpr uint32_t number_mask = 0xffffff;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "engine/memory_layout.h"
+#include "engine/receive_pool.h"
 #include "engine/wire.h"
 #include "napi/engine_object.h"
 #include "napi/probe_function.h"
@@ -22,6 +23,8 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   number("pageBytes", static_cast<double>(sysconf(_SC_PAGESIZE)));
   number("headerBytes", frame_header::bytes);
   number("controlReceiveSlots", control_receive_slots);
+  number("sharedSlotsPerConnection", receive_pool::slots_per_connection);
+  number("sharedDataSlots", receive_pool::guaranteed_data_slots);
   number("controlAreaBytes", control_area_bytes);
   number("gateWords", gate_words);
   number("noteBytes", note_text_bytes);

@@ -53,6 +53,44 @@ Napi::Value engine_object::memory_totals(const Napi::CallbackInfo& info) {
   return value;
 }
 
+Napi::Value engine_object::join_receive_pool(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), open_engine(info).join_receive_pool(handle_argument(info)));
+}
+
+Napi::Value engine_object::make_receive_pool(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  engine& target = open_engine(info);
+  auto options = info[1].As<Napi::Object>();
+  const receive_pool_sizes sizes{required_uint32(options, "slotBytes"), required_uint32(options, "slots"),
+                                 required_uint32(options, "maxConnections")};
+  const Napi::Value slab_value = options.Get("slab");
+  if (!slab_value.IsArrayBuffer()) throw Napi::TypeError::New(env, "slab must be an ArrayBuffer");
+  auto slab = slab_value.As<Napi::ArrayBuffer>();
+  const uint32_t offset = required_uint32(options, "slabOffset");
+  const bool sane = sizes.slots <= work_id::number_mask && sizes.connections >= 1 &&
+                    sizes.connections <= sizes.slots / receive_pool::slots_per_connection &&
+                    offset + static_cast<uint64_t>(sizes.slots) * sizes.slot_bytes <= slab.ByteLength();
+  if (!sane) throw Napi::RangeError::New(env, "the sizes of a receive pool are out of range");
+  auto owner = std::make_shared<Napi::Reference<Napi::ArrayBuffer>>(Napi::Persistent(slab));
+  const uint32_t number = guarded(env, [&] {
+    return target.make_receive_pool(handle_argument(info), sizes, static_cast<uint8_t*>(slab.Data()) + offset,
+                                    std::move(owner));
+  });
+  return Napi::Number::New(env, number);
+}
+
+Napi::Value engine_object::shared_receive_totals(const Napi::CallbackInfo& info) {
+  const engine::receive_pool_totals totals = open_engine(info).shared_receive_totals();
+  Napi::Object value = Napi::Object::New(info.Env());
+  const auto number = [&](const char* name, uint32_t amount) { value.Set(name, Napi::Number::New(info.Env(), amount)); };
+  number("slots", totals.slots);
+  number("postedSlots", totals.posted_slots);
+  number("lentSlots", totals.lent_slots);
+  number("connections", totals.connections);
+  number("lowWarnings", totals.ran_low);
+  return value;
+}
+
 Napi::Value engine_object::send_note(const Napi::CallbackInfo& info) {
   return say(info, &engine::send_note);
 }

@@ -22,7 +22,8 @@ connection_sizes sizes_from(const Napi::Object& options) {
   const connection_sizes sizes{required_uint32(options, "slotBytes"), required_uint32(options, "dataSlots"),
                                required_uint32(options, "sendSlots"),
                                static_cast<uint64_t>(required_number(options, "maxMessageBytes")),
-                               required_uint32(options, "windowBytes")};
+                               required_uint32(options, "windowBytes"),
+                               options.Get("sharesReceives").ToBoolean()};
   const bool sane = sizes.slot_bytes >= 64 && sizes.slot_bytes % 64 == 0 && sizes.slot_bytes <= (1u << 24) &&
                     sizes.data_slots >= 1 && sizes.data_slots <= 0x7fff && sizes.send_slots >= 4 &&
                     sizes.send_slots <= 0x7fff;
@@ -77,6 +78,9 @@ Napi::Function engine_object::define(Napi::Env env) {
                       InstanceMethod("registerMemory", &engine_object::register_memory),
                       InstanceMethod("deregisterMemory", &engine_object::deregister_memory),
                       InstanceMethod("memoryTotals", &engine_object::memory_totals),
+                      InstanceMethod("joinReceivePool", &engine_object::join_receive_pool),
+                      InstanceMethod("makeReceivePool", &engine_object::make_receive_pool),
+                      InstanceMethod("sharedReceiveTotals", &engine_object::shared_receive_totals),
                       InstanceMethod("flush", &engine_object::flush),
                       InstanceMethod("close", &engine_object::close)});
 }

@@ -33,6 +33,9 @@ class engine_object : public Napi::ObjectWrap<engine_object> {
   Napi::Value take_failure(const Napi::CallbackInfo& info);
   Napi::Value take_device_notices(const Napi::CallbackInfo& info);
   Napi::Value register_memory(const Napi::CallbackInfo& info);
+  Napi::Value join_receive_pool(const Napi::CallbackInfo& info);
+  Napi::Value make_receive_pool(const Napi::CallbackInfo& info);
+  Napi::Value shared_receive_totals(const Napi::CallbackInfo& info);
   void deregister_memory(const Napi::CallbackInfo& info);
   Napi::Value memory_totals(const Napi::CallbackInfo& info);
   void flush(const Napi::CallbackInfo& info);

@@ -29,6 +29,7 @@ Napi::Object to_javascript(Napi::Env env, const device_report& report) {
   number("maxCompletionEntries", report.max_completion_entries);
   number("maxMemoryRegions", report.max_memory_regions);
   number("maxSharedReceiveQueues", report.max_shared_receive_queues);
+  number("maxSharedReceives", report.max_shared_receives);
   number("maxReadsAsResponder", report.max_reads_as_responder);
   number("maxReadsAsInitiator", report.max_reads_as_initiator);
   value.Set("atomics", report.atomics);

@@ -95,15 +95,18 @@ void cm_id::resolve_address(const sockaddr* destination, int timeout_ms) {
 void cm_id::resolve_route(int timeout_ms) { check(library().resolve_route(id_, timeout_ms), "rdma_resolve_route"); }
 
 queue_pair_limits cm_id::create_queue_pair(std::shared_ptr<protection_domain> domain,
-                                           std::shared_ptr<completion_queue> queue, queue_pair_limits limits) {
+                                           std::shared_ptr<completion_queue> queue, queue_pair_limits limits,
+                                           receive_side shared) {
   domain_ = std::move(domain);
   queue_ = std::move(queue);
+  shared_ = std::move(shared);
   for (;;) {
     ibv_qp_init_attr attributes{};
     attributes.qp_context = unused_name();
     attributes.qp_type = IBV_QPT_RC;
     attributes.send_cq = queue_->get();
-    attributes.recv_cq = queue_->get();
+    attributes.recv_cq = shared_.queue != nullptr ? shared_.completions->get() : queue_->get();
+    attributes.srq = shared_.queue;
     attributes.cap.max_send_wr = limits.send_depth;
     attributes.cap.max_recv_wr = limits.receive_depth;
     attributes.cap.max_send_sge = 1;
@@ -122,11 +125,13 @@ queue_pair_limits cm_id::create_queue_pair(std::shared_ptr<protection_domain> do
 void cm_id::destroy_queue_pair() noexcept {
   if (id_ != nullptr && id_->qp != nullptr) library().destroy_qp(id_);
   queue_.reset();
+  shared_ = {};
   domain_.reset();
 }
 
 bool cm_id::stands_on(const void* subject) const noexcept {
-  return subject != nullptr && id_->qp != nullptr && (subject == id_->qp->qp_context || subject == queue_.get());
+  return subject != nullptr && id_->qp != nullptr &&
+         (subject == id_->qp->qp_context || subject == queue_.get() || subject == shared_.completions.get());
 }
 
 void cm_id::connect(const rdma_conn_param& parameters) {

@@ -51,6 +51,13 @@ struct queue_pair_limits {
   uint32_t inline_bytes;
 };
 
+/// Where a queue pair takes its receives from when it has none of its own, and where they complete.
+struct receive_side {
+  ibv_srq* queue = nullptr;
+  std::shared_ptr<void> owner;  // of the queue
+  std::shared_ptr<completion_queue> completions;
+};
+
 /// An rdma_cm identifier and its queue pair. Destroys the queue pair first; after that the device touches none of
 /// the memory that was posted on it.
 class cm_id {
@@ -73,9 +80,11 @@ class cm_id {
   void resolve_route(int timeout_ms);
 
   /// Creates a reliable connected queue pair on one completion queue. The inline limit cannot be asked for, so it is
-  /// tried downwards from `limits.inline_bytes`; the limits granted are returned.
+  /// tried downwards from `limits.inline_bytes`; the limits granted are returned. With `shared` it has no receive queue
+  /// of its own, and `queue` is for its sends.
   queue_pair_limits create_queue_pair(std::shared_ptr<protection_domain> domain,
-                                      std::shared_ptr<completion_queue> queue, queue_pair_limits limits);
+                                      std::shared_ptr<completion_queue> queue, queue_pair_limits limits,
+                                      receive_side shared = {});
   /// Lets go of the completion queue and the protection domain as well: librdmacm may close the device behind them as
   /// soon as no identifier needs it.
   void destroy_queue_pair() noexcept;
@@ -104,6 +113,7 @@ class cm_id {
   rdma_cm_id* id_ = nullptr;
   std::shared_ptr<protection_domain> domain_;
   std::shared_ptr<completion_queue> queue_;
+  receive_side shared_;
 };
 
 }  // namespace verbmq
