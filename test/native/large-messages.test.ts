@@ -1,6 +1,6 @@
 // The order of large and small messages, their windows, and the memory that they take.
 import type { Connection, Message } from '@verbmq/core';
-import type { RdmaConnectionStats } from '@verbmq/native';
+import type { RdmaConnectionStats, RdmaTransportStats } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
 import { failure } from '../support/expectations.js';
 import { numbered, numberOf, pattern, sameBytes, take, takeAll } from '../support/messages.js';
@@ -42,6 +42,38 @@ await onSimulatedDevice('rxe', (device) => {
       expect((await small).map(numberOf)).toEqual(upTo(100));
       expect(pair.server.stats().messagesReceived).toBe(0);
       expect(numberOf((await large)[0]!)).toBe(1);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('crossed traffic of many connections gets through little memory for all of them', async () => {
+      resetForTest(device, personality);
+      device.set('completion_jitter_us', 200);
+      const largeMemoryTotalBytes = 200 * KIB;
+      const pair = await simulatedPair(device, { largeMemoryTotalBytes });
+      const connections = [pair];
+      for (let n = 1; n < 8; n++) {
+        const accepted = nextConnection(pair.listener);
+        const client = await pair.clientTransport.connect(pair.listener.url);
+        connections.push({ ...pair, client, server: await accepted });
+      }
+      const lengths = upTo(20).map((n) => 5000 + (n % 7) * 12_000);
+      let most = 0;
+      const exchange = async (from: Connection, to: Connection): Promise<void> => {
+        const receiving = take(to, lengths.length);
+        for (const [n, length] of lengths.entries()) {
+          await from.send(numbered(n, length));
+          for (const transport of [pair.clientTransport, pair.serverTransport]) {
+            const { largeMemoryInBytes, largeMemoryOutBytes } = transport.stats() as RdmaTransportStats;
+            most = Math.max(most, largeMemoryInBytes, largeMemoryOutBytes);
+          }
+        }
+        expect((await receiving).map(numberOf)).toEqual(upTo(lengths.length));
+      };
+      await Promise.all(
+        connections.flatMap(({ client, server }) => [exchange(client, server), exchange(server, client)]),
+      );
+      expect(most).toBeGreaterThan(largeMemoryTotalBytes / 2);
+      expect(most).toBeLessThanOrEqual(largeMemoryTotalBytes);
       await expectNothingLeft(device, pair);
     });
 

@@ -2,6 +2,7 @@ import { markAsUntransferable } from 'node:worker_threads';
 import { VerbmqError } from '@verbmq/core';
 import { markReused } from '@verbmq/core/transport-kit';
 import type { Handle } from './binding.js';
+import type { Direction, IdleMemory } from './pool-memory.js';
 import type { RdmaEngine } from './rdma-engine.js';
 
 /** The smallest buffer. */
@@ -21,6 +22,8 @@ interface PoolSlab {
   readonly bufferBytes: number;
   used: number;
   touched: boolean;
+  /** In the transport's account while nothing of it is used. */
+  readonly idle: IdleMemory;
 }
 
 /** Registered memory for one large message. */
@@ -37,26 +40,33 @@ export function viewOf({ slab, offset }: PooledBuffer, bytes: number): Uint8Arra
 
 /**
  * Registered memory for the large messages of one connection in one direction. Memory is registered when it is first
- * needed and used again: neither costs a call into the addon then. What is not used for some seconds is given back.
+ * needed and used again: neither costs a call into the addon then. What is not used for some seconds is given back, and
+ * what is not used at all beyond `idleMemoryBytes` of the transport at once.
  *
- * The pool itself has no bound: its users have, each for what it takes (windows, marks, limits of leases).
+ * How much is used, its users bound for each connection (windows, marks, limits of leases), and `PoolMemory` for all.
  */
 export class BufferPool {
   readonly #engine: RdmaEngine;
   readonly #handle: Handle;
   readonly #uses: number;
+  readonly #direction: Direction | undefined;
   readonly #slabs = new Set<PoolSlab>();
   /** By the size of the buffers. */
   readonly #free = new Map<number, PooledBuffer[]>();
   #bytes = 0;
+  #usedBytes = 0;
   #sweep: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** @param uses what the memory is for: bits of `MemoryUse`. */
-  constructor(engine: RdmaEngine, handle: Handle, uses: number) {
+  /**
+   * @param uses what the memory is for: bits of `MemoryUse`
+   * @param direction which large messages it is for, where it counts among those of the transport
+   */
+  constructor(engine: RdmaEngine, handle: Handle, uses: number, direction?: Direction) {
     this.#engine = engine;
     this.#handle = handle;
     this.#uses = uses;
+    this.#direction = direction;
   }
 
   /** Bytes that are registered, used or not. */
@@ -70,17 +80,27 @@ export class BufferPool {
    */
   take(bytes: number): PooledBuffer {
     const bufferBytes = bufferBytesFor(bytes);
-    const buffer = this.#free.get(bufferBytes)?.pop() ?? this.#grow(bufferBytes);
-    buffer.slab.used++;
-    buffer.slab.touched = true;
+    this.#count(bufferBytes);
+    let buffer: PooledBuffer;
+    try {
+      buffer = this.#free.get(bufferBytes)?.pop() ?? this.#grow(bufferBytes);
+    } catch (error) {
+      this.#discount(bufferBytes);
+      throw error;
+    }
+    const { slab } = buffer;
+    if (slab.used++ === 0) this.#engine.poolMemory.isNotIdle(slab.idle);
+    slab.touched = true;
     return buffer;
   }
 
   give(buffer: PooledBuffer): void {
     if (this.#closed) return;
-    buffer.slab.used--;
-    buffer.slab.touched = true;
-    this.#free.get(buffer.slab.bufferBytes)?.push(buffer);
+    const { slab } = buffer;
+    slab.touched = true;
+    this.#free.get(slab.bufferBytes)?.push(buffer);
+    if (--slab.used === 0) this.#engine.poolMemory.becameIdle(slab.idle);
+    this.#discount(slab.bufferBytes);
   }
 
   /** Gives back what is not used at this moment. */
@@ -92,10 +112,22 @@ export class BufferPool {
   close(): void {
     this.#closed = true;
     clearInterval(this.#sweep);
+    for (const { idle } of this.#slabs) this.#engine.poolMemory.isNotIdle(idle);
+    this.#discount(this.#usedBytes);
     this.#engine.pools.delete(this);
     this.#slabs.clear();
     this.#free.clear();
     this.#bytes = 0;
+  }
+
+  #count(bytes: number): void {
+    if (this.#direction !== undefined) this.#engine.poolMemory.use(this.#direction, bytes);
+    this.#usedBytes += bytes;
+  }
+
+  #discount(bytes: number): void {
+    this.#usedBytes -= bytes;
+    if (this.#direction !== undefined) this.#engine.poolMemory.unuse(this.#direction, bytes);
   }
 
   #grow(bufferBytes: number): PooledBuffer {
@@ -127,7 +159,17 @@ export class BufferPool {
     const memory = allocate(Math.ceil(bytes / pageBytes) * pageBytes + pageBytes);
     const start = addon.offsetOfPage(memory);
     const { region } = this.#engine.registerMemory(this.#handle, memory, start, bytes, this.#uses);
-    return { memory, start, region, bytes, bufferBytes, used: 0, touched: true };
+    const slab: PoolSlab = {
+      memory,
+      start,
+      region,
+      bytes,
+      bufferBytes,
+      used: 0,
+      touched: true,
+      idle: { bytes, drop: () => this.#drop(slab) },
+    };
+    return slab;
   }
 
   #freeUntouched(): void {
@@ -138,6 +180,7 @@ export class BufferPool {
   }
 
   #drop(slab: PoolSlab): void {
+    this.#engine.poolMemory.isNotIdle(slab.idle);
     this.#slabs.delete(slab);
     this.#bytes -= slab.bytes;
     const free = this.#free.get(slab.bufferBytes) ?? [];

@@ -2,6 +2,7 @@ import type { VerbmqError } from '@verbmq/core';
 import { Fifo } from '@verbmq/core/transport-kit';
 import { type Handle, MemoryUse } from './binding.js';
 import { BufferPool, type PooledBuffer, viewOf } from './buffer-pool.js';
+import { LIMIT_REACHED } from './pool-memory.js';
 import type { RdmaEngine } from './rdma-engine.js';
 
 /** What the connection does with what has arrived, in order. */
@@ -60,7 +61,7 @@ export class LargeReceiver {
     this.#handle = handle;
     this.#retainLimitBytes = retainLimitBytes;
     this.#hooks = hooks;
-    this.#pool = new BufferPool(engine, handle, MemoryUse.sink);
+    this.#pool = new BufferPool(engine, handle, MemoryUse.sink, 'in');
   }
 
   get registeredBytes(): number {
@@ -159,14 +160,20 @@ export class LargeReceiver {
     if (!this.#ended) this.#hooks.release(slot);
   }
 
+  readonly #readAgain = (): void => this.#read();
+
   #read(): void {
     if (this.#ended) return;
     for (let next = this.#withoutMemory.peek(); next !== undefined; next = this.#withoutMemory.peek()) {
       try {
         next.buffer = this.#pool.take(next.bytes);
       } catch (error) {
+        // Where all connections together have as much as they may, one of them will give some back.
+        if ((error as VerbmqError).reason === LIMIT_REACHED)
+          this.#engine.poolMemory.whenFreed(this.#readAgain);
         // What is being read, or handled, gives its memory back soon. What is retained may not.
-        if (this.#beingRead.length === 0 && this.#unretained === 0) this.#hooks.failed(error as VerbmqError);
+        else if (this.#beingRead.length === 0 && this.#unretained === 0)
+          this.#hooks.failed(error as VerbmqError);
         return;
       }
       this.#withoutMemory.shift();

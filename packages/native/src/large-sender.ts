@@ -66,7 +66,7 @@ export class LargeSender {
 
   constructor(init: LargeSenderInit) {
     this.#init = init;
-    this.#pool = new BufferPool(init.engine, init.handle, MemoryUse.remoteRead);
+    this.#pool = new BufferPool(init.engine, init.handle, MemoryUse.remoteRead, 'out');
   }
 
   /** Bytes that the peer has still to read. */

@@ -45,6 +45,17 @@ export interface LargeMessageOptions {
    * it is copied to ordinary memory when it is retained. Default 128 MiB.
    */
   readonly largeMemoryBytes: number;
+  /**
+   * How much registered memory the large messages of all connections of the transport may use in each direction, in bytes.
+   * A single message passes when there is no other. Beyond it messages wait, on their way in and out, and `allocate` throws
+   * `ERR_VERBMQ_NO_BUFFERS`. Default 1 GiB.
+   */
+  readonly largeMemoryTotalBytes: number;
+  /**
+   * How much memory of all connections of the transport stays registered that nothing uses at the moment, in bytes; what has not been
+   * used for the longest time goes first. Memory that is not used for some seconds is given back anyway. Default 64 MiB.
+   */
+  readonly idleMemoryBytes: number;
 }
 
 export interface RdmaTransportOptions
@@ -112,6 +123,8 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
     sendSlots = 64,
     receiveWindowBytes = 4 * 1024 * 1024,
     largeMemoryBytes = 128 * 1024 * 1024,
+    largeMemoryTotalBytes = 1024 ** 3,
+    idleMemoryBytes = 64 * 1024 * 1024,
     libraries = {},
   } = options;
   if (!POLLING.includes(polling)) throw new TypeError(`polling must be one of ${POLLING.join(', ')}`);
@@ -123,6 +136,8 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
   checkInteger('sendSlots', sendSlots, 4, MAX_SLOTS);
   checkInteger('receiveWindowBytes', receiveWindowBytes, MIN_WINDOW_BYTES, MAX_WINDOW_BYTES);
   checkInteger('largeMemoryBytes', largeMemoryBytes, 0, Number.MAX_SAFE_INTEGER);
+  checkInteger('largeMemoryTotalBytes', largeMemoryTotalBytes, 0, Number.MAX_SAFE_INTEGER);
+  checkInteger('idleMemoryBytes', idleMemoryBytes, 0, Number.MAX_SAFE_INTEGER);
   const sharedReceiveQueue = resolveSharedReceiveQueue(options.sharedReceiveQueue);
   if (sharedReceiveQueue !== undefined)
     checkInteger('receiveSlots', receiveSlots, SHARED_DATA_SLOTS, MAX_SLOTS);
@@ -135,6 +150,8 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
     sendSlots,
     receiveWindowBytes,
     largeMemoryBytes,
+    largeMemoryTotalBytes,
+    idleMemoryBytes,
     sharedReceiveQueue,
     libraries,
   };

@@ -59,7 +59,16 @@ export class RdmaConnection extends Connection implements Endpoint {
   constructor(init: RdmaConnectionInit) {
     const { description, slab, engine, handle, options } = init;
     const { highWaterMarkBytes } = options;
-    const outbound = new RdmaOutbound({ engine, handle, slab, description, highWaterMarkBytes });
+    const outbound = new RdmaOutbound({
+      engine,
+      handle,
+      slab,
+      description,
+      highWaterMarkBytes,
+      roomAvailable: () => {
+        if (!this.#gone) this._roomAvailable();
+      },
+    });
     const large = description.peerWindowBytes > 0;
     const oneSided = new OneSidedMemory(engine, handle, description, (error) =>
       this._fail(error, error.message),

@@ -17,6 +17,7 @@ import {
 import type { BufferPool } from './buffer-pool.js';
 import { toVerbmqError } from './native-error.js';
 import { pollingNumber, type ResolvedRdmaOptions } from './options.js';
+import { PoolMemory } from './pool-memory.js';
 import { ReceivePools } from './receive-pool.js';
 
 /** Something that the engine reports on: a listener, an attempt to connect or to accept, a connection. */
@@ -61,6 +62,8 @@ export class RdmaEngine {
   readonly native: NativeEngine;
   /** Those that hold registered memory. */
   readonly pools = new Set<BufferPool>();
+  /** How much they have, and may have. */
+  readonly poolMemory: PoolMemory;
   /** Receive slots that accepted connections share, where the options say so. */
   readonly receivePools: ReceivePools | undefined;
   readonly #events = new Int32Array(EVENT_RECORDS * RECORD_WORDS);
@@ -83,6 +86,7 @@ export class RdmaEngine {
     this.addon = addon;
     this.options = options;
     this.#deviceNotice = deviceNotice;
+    this.poolMemory = new PoolMemory(options);
     const { sharedReceiveQueue } = options;
     this.receivePools = sharedReceiveQueue && new ReceivePools(this, sharedReceiveQueue);
     this.native = new addon.Engine(

@@ -1,6 +1,7 @@
 import { type Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
 import { type ConnectionDescription, Gate, type Handle } from './binding.js';
 import { type LargeMessage, LargeSender } from './large-sender.js';
+import { LIMIT_REACHED } from './pool-memory.js';
 import type { RdmaEngine } from './rdma-engine.js';
 import { SendSlots } from './send-slots.js';
 import type { Slab } from './slab.js';
@@ -14,6 +15,8 @@ export interface RdmaOutboundInit {
   readonly slab: Slab;
   readonly description: ConnectionDescription;
   readonly highWaterMarkBytes: number;
+  /** Called when memory has come free that a message waited for. */
+  readonly roomAvailable: () => void;
 }
 
 /**
@@ -32,11 +35,14 @@ export class RdmaOutbound {
   readonly #highWaterMarkBytes: number;
   readonly #slots: SendSlots;
   readonly #large: LargeSender;
+  readonly #roomAvailable: () => void;
   /** Of all that was submitted, what a fence follows. */
   #fenced = 0;
   #leased = 0;
 
-  constructor({ engine, handle, slab, description, highWaterMarkBytes }: RdmaOutboundInit) {
+  constructor(init: RdmaOutboundInit) {
+    const { engine, handle, slab, description, highWaterMarkBytes } = init;
+    this.#roomAvailable = init.roomAvailable;
     this.#engine = engine;
     this.#handle = handle;
     this.#slab = slab;
@@ -106,6 +112,11 @@ export class RdmaOutbound {
     try {
       message = this.#large.prepare(data, lease, mayBorrow);
     } catch (error) {
+      // Where all connections together have as much as they may, one of them will give some back.
+      if ((error as VerbmqError).reason === LIMIT_REACHED) {
+        this.#engine.poolMemory.whenFreed(this.#roomAvailable);
+        return this.wait();
+      }
       // What the peer reads gives memory back.
       if (this.unread) return this.wait();
       if (mayBorrow) return Promise.reject(error);

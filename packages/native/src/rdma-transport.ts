@@ -32,6 +32,10 @@ export interface RdmaTransportStats extends TransportStats {
   /** Memory that is registered for all connections at this moment, and in how many pieces. */
   readonly registeredBytes: number;
   readonly registeredRegions: number;
+  /** Of it, what large messages on their way in and out use, and what nothing uses at this moment. */
+  readonly largeMemoryInBytes: number;
+  readonly largeMemoryOutBytes: number;
+  readonly idleMemoryBytes: number;
   /** Receive slots that connections share; there with the option `sharedReceiveQueue`. */
   readonly sharedReceiveQueue?: SharedReceiveTotals;
 }
@@ -78,10 +82,14 @@ export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, 
       this.#rdmaOptions.sharedReceiveQueue === undefined
         ? undefined
         : (this.#engine?.native.sharedReceiveTotals() ?? NOTHING_SHARED);
+    const memory = this.#engine?.poolMemory;
     return {
       ...super.stats(),
       registeredBytes: bytes,
       registeredRegions: regions,
+      largeMemoryInBytes: memory?.usedBytes('in') ?? 0,
+      largeMemoryOutBytes: memory?.usedBytes('out') ?? 0,
+      idleMemoryBytes: memory?.idleBytes ?? 0,
       ...(shared === undefined ? {} : { sharedReceiveQueue: shared }),
     };
   }

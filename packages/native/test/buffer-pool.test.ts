@@ -3,7 +3,9 @@ import { describe, expect, test, vi } from 'vitest';
 import { onSimulatedDevice, resetForTest } from '../../../test/support/simulated-device.js';
 import { errno } from '../../../test/support/simulated-pair.js';
 import { MemoryUse } from '../src/binding.js';
-import { BufferPool, bufferBytesFor, viewOf } from '../src/buffer-pool.js';
+import { BufferPool, bufferBytesFor, type PooledBuffer, viewOf } from '../src/buffer-pool.js';
+import type { RdmaTransportOptions } from '../src/options.js';
+import type { RdmaEngine } from '../src/rdma-engine.js';
 import { rawPair } from './raw-ends.js';
 
 const KIB = 1024;
@@ -34,11 +36,13 @@ describe('sizes of buffers', () => {
 });
 
 await onSimulatedDevice('rxe', (device) => {
-  async function newPool(): Promise<BufferPool> {
+  async function newPool(options: RdmaTransportOptions = {}): Promise<BufferPool> {
     resetForTest(device, 'rxe');
-    const { client } = await rawPair(device);
-    return new BufferPool(client.engine, client.handle, MemoryUse.sink);
+    const { client } = await rawPair(device, options);
+    engine = client.engine;
+    return new BufferPool(engine, client.handle, MemoryUse.sink, 'in');
   }
+  let engine: RdmaEngine;
 
   test('buffers of one slab do not overlap, and are all of it', async () => {
     const pool = await newPool();
@@ -103,5 +107,47 @@ await onSimulatedDevice('rxe', (device) => {
     expect(pool.bytes).toBe(0);
     device.reset('rxe');
     pool.take(500 * KIB);
+  });
+
+  test('of what lies idle, over all sizes, the oldest goes beyond the limit', async () => {
+    const idleMemoryBytes = 1024 * KIB;
+    const pool = await newPool({ idleMemoryBytes });
+    const regions = device.live('mr');
+    for (let bytes = 260 * KIB; bytes < 4096 * KIB; bytes += 50 * KIB) {
+      const buffer = pool.take(bytes);
+      pool.give(buffer);
+      expect(engine.poolMemory.idleBytes).toBe(pool.bytes);
+      expect(pool.bytes).toBeLessThanOrEqual(idleMemoryBytes);
+    }
+    // What is used does not count, and stays.
+    const used = [300, 400, 500, 600].map((kib) => pool.take(kib * KIB));
+    const usedBytes = (320 + 448 + 512 + 640) * KIB;
+    expect(engine.poolMemory.usedBytes('in')).toBe(usedBytes);
+    expect(pool.bytes - engine.poolMemory.idleBytes).toBe(usedBytes);
+    for (const buffer of used) pool.give(buffer);
+    // The last that fit: 512 KiB would have been too much.
+    expect(pool.bytes).toBe(640 * KIB);
+    expect(device.live('mr')).toBe(regions + 1);
+    const calls = device.calls('ibv_reg_mr');
+    pool.take(600 * KIB);
+    expect(device.calls('ibv_reg_mr')).toBe(calls);
+    pool.close();
+    expect(engine.poolMemory.idleBytes).toBe(0);
+    expect(engine.poolMemory.usedBytes('in')).toBe(0);
+  });
+
+  test('all pools of one direction together use no more than their limit, but for a single buffer', async () => {
+    const pool = await newPool({ largeMemoryTotalBytes: 1024 * KIB });
+    const large = pool.take(2048 * KIB);
+    const refused = expect.objectContaining({
+      code: 'ERR_VERBMQ_NO_BUFFERS',
+      message: expect.stringContaining('largeMemoryTotalBytes (1048576)'),
+    });
+    expect(() => pool.take(8 * KIB)).toThrow(refused);
+    pool.give(large);
+    const buffers = Array.from({ length: 128 }, () => pool.take(8 * KIB));
+    expect(() => pool.take(8 * KIB)).toThrow(refused);
+    pool.give(buffers[0] as PooledBuffer);
+    pool.take(8 * KIB);
   });
 });
