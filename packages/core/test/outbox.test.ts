@@ -13,6 +13,7 @@ function make(submit: OutboxHooks['submit']) {
       if (answer !== false) taken.push({ bytes: [...data], mayBorrow });
       return answer;
     },
+    submitBehind: () => submit(new Uint8Array(0), undefined, false) === true,
     bufferedBytes: () => buffered,
   });
   return { outbox, taken, setBuffered: (bytes: number) => (buffered = bytes) };

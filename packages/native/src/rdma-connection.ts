@@ -100,7 +100,7 @@ export class RdmaConnection extends Connection implements Endpoint {
     this.#receiver = new LargeReceiver(engine, handle, engine.options.largeMemoryBytes, {
       release: (slot) => this.#releaseSlot(slot),
       large: (data, token) => this._receive(data, token),
-      small: (slot, bytes) => this._receive(slab.received(slot, bytes), slot),
+      small: (slot, bytes) => this.#received(slot, bytes),
       peerClosed: () => this._peerClosed(),
       failed: (error) => this._fail(error, error.message),
     });
@@ -118,6 +118,17 @@ export class RdmaConnection extends Connection implements Endpoint {
     mayBorrow: boolean,
   ): boolean | Promise<void> {
     return this.#outbound.submit(data, lease, mayBorrow);
+  }
+
+  protected override _submitBehind(
+    memory: Uint8Array,
+    at: number,
+    headerBytes: number,
+    data: Uint8Array,
+  ): boolean {
+    return headerBytes + data.length <= this.#outbound.largestPayload
+      ? this.#outbound.submitBehind(memory, at, headerBytes, data)
+      : super._submitBehind(memory, at, headerBytes, data);
   }
 
   protected override _bufferedBytes(): number {
@@ -138,8 +149,14 @@ export class RdmaConnection extends Connection implements Endpoint {
   messageArrived(slot: number, bytes: number): void {
     this.#heartbeat.touch();
     this.#slab.pool?.hold(slot, this.handle);
-    if (this.#receiver.idle) this._receive(this.#slab.received(slot, bytes), slot);
+    if (this.#receiver.idle) this.#received(slot, bytes);
     else this.#receiver.smallArrived(slot, bytes);
+  }
+
+  #received(slot: number, bytes: number): void {
+    const slots = this.#slab.pool ?? this.#slab;
+    if (this._receivesDirectly) this._receiveAt(slots.bytes, slots.receivedAt(slot), bytes, slot, slots.slab);
+    else this._receive(slots.received(slot, bytes), slot);
   }
 
   override releaseMessage(token: number): void {

@@ -72,14 +72,7 @@ export class RdmaOutbound {
 
   /** What `Connection._submit` is to do. */
   submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void> {
-    if (this.#unfinishedBytes >= this.#highWaterMarkBytes) {
-      this.reclaim();
-      if (this.#unfinishedBytes >= this.#highWaterMarkBytes) {
-        this.#fence();
-        return false;
-      }
-    }
-    if ((((this.#gate[Gate.limit] as number) - this.#slots.submitted) | 0) <= 0) return this.wait();
+    if (!this.#mayPost()) return false;
     const bytes = data.byteLength;
     if (bytes > this.largestPayload) return this.#submitLarge(data, lease, mayBorrow);
 
@@ -88,8 +81,7 @@ export class RdmaOutbound {
       slot = lease.token;
       this.#leased--;
     } else {
-      if (this.#slots.freeCount === 0) this.reclaim();
-      if (this.#slots.freeCount === 0) return this.wait();
+      if (!this.#hasFreeSlot()) return false;
       slot = this.#slots.take();
       if (bytes > 0) this.#slab.bytes.set(data, this.#slab.sendBase + slot * this.#slab.slotBytes);
       // A large lease that was shortened so much.
@@ -98,6 +90,38 @@ export class RdmaOutbound {
     this.#slots.submit(slot, bytes + this.#headerBytes);
     this.#engine.submitSend(this.#handle, slot, bytes);
     return true;
+  }
+
+  /** What `Connection._submitBehind` is to do with what goes in a slot. */
+  submitBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
+    if (!this.#mayPost() || !this.#hasFreeSlot()) return false;
+    const slot = this.#slots.take();
+    const target = this.#slab.bytes;
+    const start = this.#slab.sendBase + slot * this.#slab.slotBytes;
+    // A header is short: that is faster than a view of it, and `set`.
+    for (let i = 0; i < headerBytes; i++) target[start + i] = memory[at + i] as number;
+    const { length } = data;
+    if (length > 0) target.set(data, start + headerBytes);
+    this.#slots.submit(slot, headerBytes + length + this.#headerBytes);
+    this.#engine.submitSend(this.#handle, slot, headerBytes + length);
+    return true;
+  }
+
+  /** Whether the high-water mark and the peer's credits let a message go. If not, the engine tells when they do. */
+  #mayPost(): boolean {
+    if (this.#unfinishedBytes >= this.#highWaterMarkBytes) {
+      this.reclaim();
+      if (this.#unfinishedBytes >= this.#highWaterMarkBytes) {
+        this.#fence();
+        return false;
+      }
+    }
+    return (((this.#gate[Gate.limit] as number) - this.#slots.submitted) | 0) > 0 || this.wait();
+  }
+
+  #hasFreeSlot(): boolean {
+    if (this.#slots.freeCount === 0) this.reclaim();
+    return this.#slots.freeCount > 0 || this.wait();
   }
 
   #submitLarge(

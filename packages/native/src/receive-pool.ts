@@ -9,6 +9,9 @@ import type { RdmaEngine } from './rdma-engine.js';
 export class ReceivePool {
   /** Names it in releases. */
   readonly number: number;
+  readonly slab: ArrayBuffer;
+  /** All of the slab. */
+  readonly bytes: Uint8Array;
   readonly #memory: ReceivePoolMemory;
   readonly #headerBytes: number;
   /** Whose message a slot holds; 0 where it holds none. */
@@ -16,6 +19,8 @@ export class ReceivePool {
 
   constructor(addon: Addon, number: number, memory: ReceivePoolMemory) {
     this.number = number;
+    this.slab = memory.slab;
+    this.bytes = new Uint8Array(memory.slab);
     this.#memory = memory;
     this.#headerBytes = addon.layout.headerBytes;
     this.#holders = new Int32Array(memory.slots);
@@ -23,8 +28,13 @@ export class ReceivePool {
 
   /** The payload of a message that arrived in `slot`. */
   received(slot: number, bytes: number): Uint8Array {
-    const { slab, slabOffset, slotBytes } = this.#memory;
-    return new Uint8Array(slab, slabOffset + slot * slotBytes + this.#headerBytes, bytes);
+    return new Uint8Array(this.slab, this.receivedAt(slot), bytes);
+  }
+
+  /** Where in `bytes` that payload begins. */
+  receivedAt(slot: number): number {
+    const { slabOffset, slotBytes } = this.#memory;
+    return slabOffset + slot * slotBytes + this.#headerBytes;
   }
 
   hold(slot: number, holder: Handle): void {

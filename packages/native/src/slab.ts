@@ -89,8 +89,12 @@ export class Slab implements ConnectionMemory {
 
   /** The payload of a message that arrived in `slot`. */
   received(slot: number, bytes: number): Uint8Array {
-    if (this.pool !== undefined) return this.pool.received(slot, bytes);
     return new Uint8Array(this.slab, this.receiveBase + slot * this.slotBytes, bytes);
+  }
+
+  /** Where in `bytes` that payload begins. */
+  receivedAt(slot: number): number {
+    return this.receiveBase + slot * this.slotBytes;
   }
 
   /** The payload of an outgoing message in `slot`. */

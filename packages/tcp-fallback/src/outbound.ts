@@ -113,6 +113,24 @@ export class Outbound {
     return true;
   }
 
+  /** Takes a message as `Connection._submitBehind` does; `undefined` where it must be in one piece. */
+  messageBehind(
+    memory: Uint8Array,
+    at: number,
+    headerBytes: number,
+    data: Uint8Array,
+  ): boolean | undefined {
+    if (this.bufferedBytes >= this.#highWaterMarkBytes) return false;
+    const length = headerBytes + data.length;
+    if (length > COPY_LIMIT_BYTES || !this.#messages.empty) return undefined;
+    if (length > this.#credit.payloadBytes) return false;
+    this.#credit.take(length);
+    this.#makeRoom(length);
+    this.#builder.frameBehind(FrameType.DATA, memory, at, headerBytes, data);
+    if (!this.#scheduled && !this.#held) this.schedule();
+    return true;
+  }
+
   /** Asks for a sign of life, ahead of what waits in the lanes. */
   ping(): void {
     this.#smallFrame(FrameType.PING, NO_BYTES);
@@ -176,13 +194,16 @@ export class Outbound {
   // ---- private ---------------------------------------------------------------------------------------------
 
   #smallFrame(type: number, payload: Uint8Array): void {
-    const builder = this.#builder;
-    if (!builder.fits(payload.length)) {
-      if (this.#writer.busy || this.#ended) builder.nextBatch();
-      else this.#writer.write(builder.take());
-    }
-    builder.frame(type, payload);
+    this.#makeRoom(payload.length);
+    this.#builder.frame(type, payload);
     if (!this.#scheduled && !this.#held) this.schedule();
+  }
+
+  #makeRoom(payloadBytes: number): void {
+    const builder = this.#builder;
+    if (builder.fits(payloadBytes)) return;
+    if (this.#writer.busy || this.#ended) builder.nextBatch();
+    else this.#writer.write(builder.take());
   }
 
   /** Writes until a write is pending or nothing is left. Answers whether anything was written. */

@@ -111,6 +111,18 @@ export class TcpConnection extends Connection {
     return this.#outbound.message(data, lease !== undefined, mayBorrow);
   }
 
+  protected override _submitBehind(
+    memory: Uint8Array,
+    at: number,
+    headerBytes: number,
+    data: Uint8Array,
+  ): boolean {
+    return (
+      this.#outbound.messageBehind(memory, at, headerBytes, data) ??
+      super._submitBehind(memory, at, headerBytes, data)
+    );
+  }
+
   protected override _bufferedBytes(): number {
     return this.#outbound.bufferedBytes;
   }

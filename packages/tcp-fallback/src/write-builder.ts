@@ -108,6 +108,20 @@ export class WriteBuilder {
     this.bytes += HEADER_BYTES + length;
   }
 
+  /** The same, for a payload whose first `headBytes` bytes lie at `headAt` in `memory`. */
+  frameBehind(type: number, memory: Uint8Array, headAt: number, headBytes: number, rest: Uint8Array): void {
+    const { length } = rest;
+    const { bytes, view } = this.#room(HEADER_BYTES + headBytes + length);
+    const at = this.#used;
+    view.setUint32(at, headBytes + length, true);
+    view.setUint32(at + 4, type, true);
+    // It is short: that is faster than a view of it, and `set`.
+    for (let i = 0; i < headBytes; i++) bytes[at + HEADER_BYTES + i] = memory[headAt + i] as number;
+    if (length > 0) bytes.set(rest, at + HEADER_BYTES + headBytes);
+    this.#used = at + HEADER_BYTES + headBytes + length;
+    this.bytes += HEADER_BYTES + headBytes + length;
+  }
+
   /** A header; the payload follows by `copy`, `uint32` or `borrow`. */
   header(type: number, payloadBytes: number): void {
     this.uint32(payloadBytes);

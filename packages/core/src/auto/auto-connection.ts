@@ -72,6 +72,7 @@ export class AutoConnection extends Connection implements PathHooks {
       {
         writable: (path) => this.#pathOf(path)?.writable ?? false,
         write: (path, frame) => this.#pathOf(path)?.write(frame),
+        writeShort: (path, memory, at, data) => this.#pathOf(path)?.writeShort(memory, at, data) ?? false,
         control: (frame) => this.#base?.control(frame),
         alive: (path) => this.#fast?.number === path && this.#fast.connection.state === 'open',
         moved: (path) => this.#moved(path),
@@ -137,26 +138,55 @@ export class AutoConnection extends Connection implements PathHooks {
   }
 
   /** @internal A frame has come. */
-  arrived(_path: Path, message: Message): void {
+  arrived(memory: Uint8Array, at: number, end: number, buffer: ArrayBufferLike | undefined): void {
     if (this.#over) return;
     try {
-      this.#frame(message);
+      this.#frame(memory, at, end, buffer, undefined);
     } catch (error) {
       if (!(error instanceof VerbmqError)) throw error;
       this._fail(error, error.message);
     }
   }
 
-  #frame(message: Message): void {
-    const frame = message.data;
+  /** @internal A long frame has come. */
+  longArrived(lease: Message): void {
+    if (this.#over) return;
+    try {
+      this.#frame(lease.data, 0, lease.data.length, undefined, lease);
+    } catch (error) {
+      if (!(error instanceof VerbmqError)) throw error;
+      this._fail(error, error.message);
+    }
+  }
+
+  #frame(
+    memory: Uint8Array,
+    at: number,
+    end: number,
+    buffer: ArrayBufferLike | undefined,
+    lease: Message | undefined,
+  ): void {
     const { session } = this;
-    if (frame.length < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
-    const kind = frame[0] as number;
+    if (end - at < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
+    const kind = memory[at] as number;
+    this.#outgoing.hold(kind === FrameKind.DATA);
+    if (kind === FrameKind.DATA || kind === FrameKind.BATCH) {
+      if (session.accept(memory, at, end - at)) {
+        if (lease === undefined || kind === FrameKind.BATCH) this.#incoming.frame(memory, at, end, buffer);
+        else this.#incoming.longFrame(lease);
+      }
+    } else this.#otherFrame(kind, memory.subarray(at, end));
+    if (this.#over) return;
+    this.#outgoing.flush(); // what was sent while the frame was handled
+    if (session.allAcknowledged) this.#outgoing.reuse();
+    session.settle();
+    this.#tellSoon();
+    this.#progress();
+  }
+
+  #otherFrame(kind: number, frame: Uint8Array): void {
+    const { session } = this;
     switch (kind) {
-      case FrameKind.BATCH:
-      case FrameKind.DATA:
-        if (session.accept(frame)) this.#incoming.frame(message, frame);
-        break;
       case FrameKind.CLOSE:
         if (session.accept(frame)) this._peerClosed();
         break;
@@ -178,12 +208,6 @@ export class AutoConnection extends Connection implements PathHooks {
       default:
         this.#role.negotiation(kind, frame);
     }
-    if (this.#over) return;
-    this.#outgoing.flush(); // what was sent while the frame was handled
-    if (session.allAcknowledged) this.#outgoing.reuse();
-    session.settle();
-    this.#tellSoon();
-    this.#progress();
   }
 
   /** What came last is told also to a peer to which nothing is sent: it keeps its frames until then. */

@@ -1,3 +1,4 @@
+import { uninitialised } from './frame-memory.js';
 import { HEADER_BYTES, putUint32 } from './frames.js';
 
 /**
@@ -11,25 +12,38 @@ export const ENTRY_BYTES = 4;
 
 const CHUNK_BYTES = 16 * 1024;
 
+/** What a batch must know of the frames that are kept. */
+export interface Kept {
+  /** The numbers of the last frame that was made, and of the last that the peer has acknowledged. */
+  readonly last: number;
+  readonly released: number;
+}
+
 /**
  * The frame that is being filled: short messages that are sent in one turn of the event loop leave together. Frames lie one
- * behind the other in chunks; a chunk is garbage when none of its frames is kept.
+ * behind the other in two chunks that take turns. A chunk that is needed before its frames are acknowledged is left to them.
  */
 export class Batch {
   readonly #limitBytes: number;
-  #chunk: Uint8Array = NO_BYTES;
-  #start = 0;
-  #end = 0;
+  readonly #kept: Kept;
+  /** Where the frames lie; the last begins at `start` and ends at `end`. */
+  chunk: Uint8Array = NO_BYTES;
+  start = 0;
+  end = 0;
+  /** The chunk before this one, and its last frame. */
+  #before: Uint8Array = NO_BYTES;
+  #lastBefore = 0;
   /** Messages in it. */
   count = 0;
 
   /** @param limitBytes the longest frame, at most {@link MAX_BATCH_BYTES} and enough for one of the messages that are added. */
-  constructor(limitBytes: number) {
+  constructor(limitBytes: number, kept: Kept) {
     this.#limitBytes = limitBytes;
+    this.#kept = kept;
   }
 
   get bytes(): number {
-    return this.count === 0 ? 0 : this.#end - this.#start;
+    return this.count === 0 ? 0 : this.end - this.start;
   }
 
   /** Whether a message of so many bytes goes into a batch at all. */
@@ -39,44 +53,53 @@ export class Batch {
 
   /** Whether one more message of so many bytes finds room in this one. */
   fits(bytes: number): boolean {
-    return this.#end - this.#start + ENTRY_BYTES + bytes <= this.#limitBytes;
+    return this.end - this.start + ENTRY_BYTES + bytes <= this.#limitBytes;
   }
 
   /** Copies a message, for which there is room. */
   add(message: Uint8Array): void {
     if (this.count === 0) this.#begin();
-    const chunk = this.#chunk;
+    const chunk = this.chunk;
     const { length } = message;
-    putUint32(chunk, this.#end, length);
-    chunk.set(message, this.#end + ENTRY_BYTES);
-    this.#end += ENTRY_BYTES + length;
+    putUint32(chunk, this.end, length);
+    chunk.set(message, this.end + ENTRY_BYTES);
+    this.end += ENTRY_BYTES + length;
     this.count++;
   }
 
-  /** The frame, whose header is to be filled in; the next message begins another. */
-  take(): Uint8Array {
+  /** The frame is complete, and its header is to be filled in. One message alone is a frame without its length. */
+  take(): void {
+    if (this.count === 1) this.start += ENTRY_BYTES;
     this.count = 0;
-    return this.#chunk.subarray(this.#start, this.#end);
+  }
+
+  /** Makes a frame of one message, while there is none. */
+  single(message: Uint8Array): void {
+    this.#begin();
+    this.chunk.set(message, this.end);
+    this.end += message.length;
   }
 
   /** None of the frames before is kept any more: their memory is used again. */
   reuse(): void {
-    if (this.count === 0) this.#end = 0;
+    if (this.count === 0) this.end = 0;
   }
 
   #begin(): void {
-    if (this.#end + this.#limitBytes > this.#chunk.length) {
-      this.#chunk = uninitialised(CHUNK_BYTES);
-      this.#end = 0;
-    }
-    this.#start = this.#end;
-    this.#end += HEADER_BYTES;
+    if (this.end + this.#limitBytes > this.chunk.length) this.#nextChunk();
+    this.start = this.end;
+    this.end += HEADER_BYTES;
+  }
+
+  #nextChunk(): void {
+    const { last, released } = this.#kept;
+    const mayReuse = this.#before.length > 0 && this.#lastBefore <= released;
+    const next = mayReuse ? this.#before : uninitialised(CHUNK_BYTES);
+    this.#before = this.chunk;
+    this.#lastBefore = last;
+    this.chunk = next;
+    this.end = 0;
   }
 }
 
 const NO_BYTES = new Uint8Array(0);
-
-/** Memory whose content is arbitrary; as a plain Uint8Array, whose views are made faster than a Buffer's. */
-export function uninitialised(bytes: number): Uint8Array {
-  return new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
-}

@@ -61,6 +61,11 @@ export function expand(low: number, near: number): number {
   return near + ((low - near) | 0);
 }
 
+/** How many messages the frame at `at` says that it has. */
+export function messagesOf(memory: Uint8Array, at: number): number {
+  return (memory[at + 2] as number) | ((memory[at + 3] as number) << 8);
+}
+
 /** A frame without a number, with this payload. */
 export function controlFrame(kind: number, payload?: Uint8Array): Uint8Array {
   const frame = new Uint8Array(HEADER_BYTES + (payload?.byteLength ?? 0));

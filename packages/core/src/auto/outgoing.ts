@@ -1,5 +1,6 @@
 import type { OutgoingLease } from '../contract/outgoing-lease.js';
-import { Batch, MAX_BATCH_BYTES, uninitialised } from './batch.js';
+import { Batch, MAX_BATCH_BYTES } from './batch.js';
+import { takeFrame } from './frame-memory.js';
 import { FrameKind, HEADER_BYTES } from './frames.js';
 import type { Session } from './session.js';
 
@@ -8,6 +9,10 @@ export class Outgoing {
   readonly #session: Session;
   readonly #batch: Batch;
   #scheduled = false;
+  /** Until `flush` what is sent needs no end of the turn. */
+  #held = false;
+  /** What is sent is an answer to one message alone: nothing is gained by waiting for a second one. */
+  #answering = false;
   readonly #flushSoon = (): void => {
     this.#scheduled = false;
     this.flush();
@@ -17,7 +22,7 @@ export class Outgoing {
   constructor(session: Session, frameBytes: number, highWaterMarkBytes: number) {
     this.#session = session;
     // A batch counts against the high-water mark only when it leaves: so it must be small beside it.
-    this.#batch = new Batch(Math.min(MAX_BATCH_BYTES, frameBytes, highWaterMarkBytes / 2));
+    this.#batch = new Batch(Math.min(MAX_BATCH_BYTES, frameBytes, highWaterMarkBytes / 2), session.kept);
   }
 
   /** Bytes of messages that wait for the end of this turn. */
@@ -38,8 +43,13 @@ export class Outgoing {
     }
     if (!this.#session.hasRoom) return false;
     if (batch.takes(length)) {
+      if (this.#answering) {
+        batch.single(data);
+        this.#session.submitShort(batch.chunk, batch.start, data);
+        return true;
+      }
       batch.add(data);
-      if (!this.#scheduled) {
+      if (!this.#scheduled && !this.#held) {
         this.#scheduled = true;
         process.nextTick(this.#flushSoon);
       }
@@ -47,18 +57,34 @@ export class Outgoing {
     }
     let frame: Uint8Array;
     if (lease === undefined) {
-      frame = uninitialised(HEADER_BYTES + length);
+      frame = takeFrame(HEADER_BYTES + length);
       frame.set(data, HEADER_BYTES);
     } else frame = new Uint8Array(data.buffer, 0, HEADER_BYTES + length);
     this.#session.submit(FrameKind.DATA, frame, 1);
     return true;
   }
 
+  /** A frame is being handled; `flush` will follow. `single`: one with one message. */
+  hold(single: boolean): void {
+    this.#held = true;
+    this.#answering = single;
+  }
+
   /** What was taken leaves now, as far as the path lets it. */
   flush(): void {
-    const { count } = this.#batch;
+    this.#held = false;
+    this.#answering = false;
+    const batch = this.#batch;
+    const { count } = batch;
     if (count === 0) return;
-    this.#session.submit(FrameKind.BATCH, this.#batch.take(), count);
+    batch.take();
+    this.#session.submit(
+      count === 1 ? FrameKind.DATA : FrameKind.BATCH,
+      batch.chunk,
+      count,
+      batch.start,
+      batch.end,
+    );
   }
 
   /** No frame is kept: their memory is used again. */
@@ -69,5 +95,5 @@ export class Outgoing {
 
 /** An outgoing lease's memory: room for the header, then for so many bytes. */
 export function leaseMemory(bytes: number): Uint8Array {
-  return uninitialised(HEADER_BYTES + bytes).subarray(HEADER_BYTES);
+  return takeFrame(HEADER_BYTES + bytes).subarray(HEADER_BYTES);
 }

@@ -1,19 +1,23 @@
 import type { Connection } from '../contract/connection.js';
 import type { CloseInfo } from '../contract/lifecycle.js';
-import type { Message } from '../contract/message.js';
+import { Message } from '../contract/message.js';
+import { giveFrame, LONG_FRAME_BYTES, lendFrame } from './frame-memory.js';
+import { HEADER_BYTES } from './frames.js';
 import type { PathNumber } from './session.js';
 
 export interface PathHooks {
-  /** A frame has come. The message is released when this returns. */
-  arrived(path: Path, message: Message): void;
+  /**
+   * A frame has come: it lies in `memory` from `at` to `end`, until this returns. `buffer`, where it is at hand, is that of
+   * `memory`, from its beginning on.
+   */
+  arrived(memory: Uint8Array, at: number, end: number, buffer: ArrayBufferLike | undefined): void;
+  /** A frame has come whose memory may be kept; the lease ends when this returns unless it was retained. */
+  longArrived(lease: Message): void;
   /** It takes frames again, or bytes have left. */
   room(path: Path): void;
   /** The connection below has ended, in whatever way. */
   ended(path: Path, info: CloseInfo): void;
 }
-
-/** Frames longer than this are lent to the connection below; it copies the shorter ones. */
-const COPY_LIMIT_BYTES = 16 * 1024;
 
 /** One connection that carries frames of a session. It is closed or aborted by the session, never by itself. */
 export class Path {
@@ -32,7 +36,17 @@ export class Path {
     this.connection = connection;
     this.#hooks = hooks;
     this.#detach = connection.onMessage((message) => {
-      if (!this.#left) hooks.arrived(this, message);
+      if (!this.#left) this.#arrived(message);
+    });
+    connection.receiveDirectly((memory, at, bytes, token, buffer) => {
+      if (bytes > LONG_FRAME_BYTES) {
+        const message = new Message(memory.subarray(at, at + bytes), connection, token);
+        if (!this.#left) this.#arrived(message);
+        if (!message.retained) message.release();
+      } else {
+        if (!this.#left) hooks.arrived(memory, at, at + bytes, buffer);
+        connection.releaseMessage(token, bytes);
+      }
     });
     void connection.closed.then((info) => {
       if (!this.#left) hooks.ended(this, info);
@@ -46,8 +60,13 @@ export class Path {
 
   /** Writes a frame, while `writable`. */
   write(frame: Uint8Array): void {
-    if (frame.length > COPY_LIMIT_BYTES) this.#lend(frame);
+    if (frame.length > LONG_FRAME_BYTES) this.#lend(frame);
     else if (!this.connection.trySend(frame)) this.#wait(new Uint8Array(frame));
+  }
+
+  /** Writes a short message behind its header, which lies at `at` in `memory`, while `writable`. `false`: nothing was done. */
+  writeShort(memory: Uint8Array, at: number, data: Uint8Array): boolean {
+    return this.connection.trySendBehind(memory, at, HEADER_BYTES, data);
   }
 
   /** Writes a frame behind all others, whether there is room or not; for the few that are not messages. */
@@ -76,13 +95,23 @@ export class Path {
   /** The session is not interested any more: nothing that comes is told to it. The connection is still open. */
   leave(): void {
     this.#left = true;
+    this.connection.receiveDirectly(undefined);
     this.#detach();
   }
 
+  #arrived(message: Message): void {
+    const { data } = message;
+    if (data.length > LONG_FRAME_BYTES) this.#hooks.longArrived(message);
+    else this.#hooks.arrived(data, 0, data.length, undefined);
+  }
+
   #lend(frame: Uint8Array): void {
-    this.#lentBytes += frame.length;
+    const bytes = frame.length;
+    this.#lentBytes += bytes;
+    lendFrame(frame);
     const back = (): void => {
-      this.#lentBytes -= frame.length;
+      this.#lentBytes -= bytes;
+      giveFrame(frame, bytes);
       this.#room();
     };
     const sent = this.connection.send(frame);

@@ -1,5 +1,5 @@
 import { ENTRY_BYTES } from './batch.js';
-import { expand, FrameKind, getUint32, HEADER_BYTES, protocolError, putUint32 } from './frames.js';
+import { expand, FrameKind, getUint32, HEADER_BYTES, messagesOf, protocolError, putUint32 } from './frames.js';
 
 /** What each message counts in the window beside its bytes, so that empty ones are bounded too. */
 export const MESSAGE_OVERHEAD_BYTES = 64;
@@ -31,24 +31,28 @@ export class Receipts {
     return this.received !== this.#toldReceived || this.#consumed !== this.#toldConsumed;
   }
 
-  /** A numbered frame has come. Answers whether it is the next one. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
-  accept(frame: Uint8Array): boolean {
+  /**
+   * A numbered frame of `bytes` bytes has come, at `at` in `memory`. Answers whether it is the next one.
+   * @throws VerbmqError `ERR_VERBMQ_PROTOCOL`
+   */
+  accept(memory: Uint8Array, at: number, bytes: number): boolean {
     const next = this.received + 1;
-    const number = expand(getUint32(frame, 4), next);
+    const number = expand(getUint32(memory, at + 4), next);
     if (number < next) return false;
     if (number > next) throw protocolError(`frame ${number} came where ${next} was due`);
-    const messages = getUint32(frame, 0) >>> 16;
+    const kind = memory[at] as number;
+    const messages = messagesOf(memory, at);
     if (messages > 0) {
       if (this.#charged - this.#toldConsumed >= this.#windowBytes)
         throw protocolError('it sent beyond its window');
-      this.#charged += chargeOf(frame, messages);
+      this.#charged += chargeOf(kind, bytes, messages);
     }
     this.received = number;
-    this.#receivedBytes += frame.length;
+    this.#receivedBytes += bytes;
     // The sender of a CLOSE waits for the word that it has come.
     if (
       this.#receivedBytes - this.#toldReceivedBytes >= this.#windowBytes / 4 ||
-      frame[0] === FrameKind.CLOSE
+      kind === FrameKind.CLOSE
     )
       this.due = true;
     return true;
@@ -62,10 +66,10 @@ export class Receipts {
     return true;
   }
 
-  /** Writes into the header of a frame that leaves now what there is to be told. */
-  stamp(frame: Uint8Array): void {
-    putUint32(frame, 8, this.received);
-    putUint32(frame, 12, this.#consumed);
+  /** Writes into the header of a frame that leaves now, at `at` in `memory`, what there is to be told. */
+  stamp(memory: Uint8Array, at = 0): void {
+    putUint32(memory, at + 8, this.received);
+    putUint32(memory, at + 12, this.#consumed);
     this.#toldReceived = this.received;
     this.#toldReceivedBytes = this.#receivedBytes;
     this.#toldConsumed = this.#consumed;
@@ -74,7 +78,7 @@ export class Receipts {
 }
 
 /** What a frame with so many messages counts in the window. */
-export function chargeOf(frame: Uint8Array, messages: number): number {
-  const entries = frame[0] === FrameKind.BATCH ? messages * ENTRY_BYTES : 0;
-  return frame.length - HEADER_BYTES - entries + messages * MESSAGE_OVERHEAD_BYTES;
+export function chargeOf(kind: number, frameBytes: number, messages: number): number {
+  const entries = kind === FrameKind.BATCH ? messages * ENTRY_BYTES : 0;
+  return frameBytes - HEADER_BYTES - entries + messages * MESSAGE_OVERHEAD_BYTES;
 }

@@ -1,10 +1,14 @@
+import { giveFrame } from './frame-memory.js';
+
 /**
  * The numbered frames that the peer has not acknowledged, as they stand on the wire, so that sending one again is only
  * writing it again.
  */
 export class Retention {
-  /** A ring: frame `n` is at `n & mask`. */
-  #ring: (Uint8Array | undefined)[] = new Array(INITIAL_SLOTS);
+  /** Rings: frame `n` lies in `#memory[n & mask]`, from `#starts[n & mask]` to `#ends[n & mask]`. Most need no view of their own. */
+  #memory: (Uint8Array | undefined)[] = new Array(INITIAL_SLOTS);
+  #starts = new Int32Array(INITIAL_SLOTS);
+  #ends = new Int32Array(INITIAL_SLOTS);
   #mask = INITIAL_SLOTS - 1;
   /** The number of the last frame that was released. */
   #released: number;
@@ -26,17 +30,26 @@ export class Retention {
     return this.#released;
   }
 
-  /** Keeps a frame as the next one. */
-  push(frame: Uint8Array): void {
+  /** Keeps the frame that lies in `memory` from `start` to `end` as the next one. */
+  push(memory: Uint8Array, start: number, end: number): void {
     if (this.#last - this.#released > this.#mask) this.#grow();
     this.#last++;
-    this.#ring[this.#last & this.#mask] = frame;
-    this.bytes += frame.length;
+    const at = this.#last & this.#mask;
+    this.#memory[at] = memory;
+    this.#starts[at] = start;
+    this.#ends[at] = end;
+    this.bytes += end - start;
   }
 
   /** A frame that is kept. */
   get(number: number): Uint8Array {
-    return this.#ring[number & this.#mask] as Uint8Array;
+    const at = number & this.#mask;
+    const memory = this.#memory[at] as Uint8Array;
+    const start = this.#starts[at] as number;
+    const bytes = (this.#ends[at] as number) - start;
+    return bytes === memory.length
+      ? memory
+      : new Uint8Array(memory.buffer, memory.byteOffset + start, bytes);
   }
 
   /** Lets go of the frames up to `number`, which is not beyond the last. */
@@ -44,16 +57,26 @@ export class Retention {
     while (this.#released < number) {
       this.#released++;
       const at = this.#released & this.#mask;
-      this.bytes -= (this.#ring[at] as Uint8Array).length;
-      this.#ring[at] = undefined;
+      const bytes = (this.#ends[at] as number) - (this.#starts[at] as number);
+      this.bytes -= bytes;
+      giveFrame(this.#memory[at] as Uint8Array, bytes);
+      this.#memory[at] = undefined;
     }
   }
 
   #grow(): void {
     const mask = 2 * this.#mask + 1;
-    const ring = new Array<Uint8Array | undefined>(mask + 1);
-    for (let n = this.#released + 1; n <= this.#last; n++) ring[n & mask] = this.#ring[n & this.#mask];
-    this.#ring = ring;
+    const memory = new Array<Uint8Array | undefined>(mask + 1);
+    const starts = new Int32Array(mask + 1);
+    const ends = new Int32Array(mask + 1);
+    for (let n = this.#released + 1; n <= this.#last; n++) {
+      memory[n & mask] = this.#memory[n & this.#mask];
+      starts[n & mask] = this.#starts[n & this.#mask] as number;
+      ends[n & mask] = this.#ends[n & this.#mask] as number;
+    }
+    this.#memory = memory;
+    this.#starts = starts;
+    this.#ends = ends;
     this.#mask = mask;
   }
 }

@@ -12,6 +12,11 @@ export interface SessionHooks {
   writable(path: PathNumber): boolean;
   /** Puts a frame on a writable path, behind all before. The bytes do not change while the frame is kept. */
   write(path: PathNumber, frame: Uint8Array): void;
+  /**
+   * The same for a short message, without a frame made of it: the header lies at `at` in `memory`, and behind it for the case
+   * that it must be repeated a copy of `data`. If the path takes no more, nothing was done.
+   */
+  writeShort(path: PathNumber, memory: Uint8Array, at: number, data: Uint8Array): boolean;
   /** Puts a frame on the base connection, behind all before, whether that is writable or not. */
   control(frame: Uint8Array): void;
   /** Whether a fast connection is proved and, as far as this side knows, alive. */
@@ -52,7 +57,8 @@ export class Session {
   readonly #highWaterMarkBytes: number;
 
   // Out.
-  readonly #kept: Retention;
+  /** What the peer has not acknowledged. */
+  readonly kept: Retention;
   /** The last number that was written in this epoch, or that the peer had when the epoch began. */
   #written: number;
   /** All that was ever charged for messages, and what the peer has given back of it. */
@@ -78,7 +84,7 @@ export class Session {
     this.#hooks = hooks;
     this.#windowBytes = init.windowBytes;
     this.#highWaterMarkBytes = init.highWaterMarkBytes;
-    this.#kept = new Retention(first);
+    this.kept = new Retention(first);
     this.#written = first;
     this.#receipts = new Receipts(init.windowBytes, first);
   }
@@ -99,17 +105,17 @@ export class Session {
 
   /** Bytes of frames that the peer has not acknowledged. */
   get keptBytes(): number {
-    return this.#kept.bytes;
+    return this.kept.bytes;
   }
 
   /** Whether the peer has everything that was submitted. */
   get allAcknowledged(): boolean {
-    return this.#kept.released === this.#kept.last;
+    return this.kept.released === this.kept.last;
   }
 
   /** Whether something that was submitted has not been written in this epoch. */
   get unwritten(): boolean {
-    return this.#written < this.#kept.last;
+    return this.#written < this.kept.last;
   }
 
   /** Whether the peer does not know yet all that it could be told. */
@@ -125,29 +131,35 @@ export class Session {
    */
   get hasRoom(): boolean {
     if (this.#charged - this.#credited >= this.#windowBytes) return false;
-    if (!this.flowing) return this.#kept.bytes < this.#highWaterMarkBytes;
-    return this.#written === this.#kept.last && this.#hooks.writable(this.#path);
+    if (!this.flowing) return this.kept.bytes < this.#highWaterMarkBytes;
+    return this.#written === this.kept.last && this.#hooks.writable(this.#path);
   }
 
   /**
    * Sends a numbered frame as soon as it may leave: one with so many messages, for which there was room, or of another
-   * kind. The frame is the session's from now on, and its header is filled in here.
+   * kind. It lies in `memory` from `start` to `end`, is the session's from now on, and its header is filled in here.
    */
-  submit(kind: number, frame: Uint8Array, messages = 0): void {
-    this.#kept.push(frame);
-    putUint32(frame, 0, kind | (messages << 16));
-    putUint32(frame, 4, this.#kept.last); // the rest of the header when it is written
-    if (messages > 0) this.#charged += chargeOf(frame, messages);
+  submit(kind: number, memory: Uint8Array, messages = 0, start = 0, end = memory.length): void {
+    this.#keep(kind, memory, messages, start, end);
     this.pump();
+  }
+
+  /** Sends a short message, for which there was room, in a frame of its own: `memory` has its copy behind room for the header. */
+  submitShort(memory: Uint8Array, start: number, data: Uint8Array): void {
+    this.#keep(FrameKind.DATA, memory, 1, start, start + HEADER_BYTES + data.length);
+    if (!this.flowing) return;
+    this.#receipts.stamp(memory, start);
+    if (this.#hooks.writeShort(this.#path, memory, start, data)) this.#written++;
+    else this.pump();
   }
 
   /** Writes what waits, as far as the path takes it. */
   pump(): void {
     if (!this.flowing) return;
-    while (this.#written < this.#kept.last) {
+    while (this.#written < this.kept.last) {
       if (!this.#hooks.writable(this.#path)) return;
       this.#written++;
-      const frame = this.#kept.get(this.#written);
+      const frame = this.kept.get(this.#written);
       this.#receipts.stamp(frame);
       this.#hooks.write(this.#path, frame);
     }
@@ -157,12 +169,12 @@ export class Session {
   // ---- receiving -------------------------------------------------------------------------------------------
 
   /**
-   * A numbered frame has come, on whichever path. Answers whether it is the next one, to be delivered now.
+   * A numbered frame of `bytes` bytes has come, at `at` in `memory`, on whichever path. Answers whether it is the next one, to be delivered now.
    * @throws VerbmqError `ERR_VERBMQ_PROTOCOL`
    */
-  accept(frame: Uint8Array): boolean {
-    this.acknowledged(frame);
-    return this.#receipts.accept(frame);
+  accept(memory: Uint8Array, at = 0, bytes = memory.length): boolean {
+    this.acknowledged(memory, at);
+    return this.#receipts.accept(memory, at, bytes);
   }
 
   /** The application is done with a message of so many bytes: the peer may send as much again. */
@@ -190,14 +202,14 @@ export class Session {
    * Takes what a numbered frame or an ACK says of the other direction. Answers whether it was news.
    * @throws VerbmqError `ERR_VERBMQ_PROTOCOL`
    */
-  acknowledged(frame: Uint8Array): boolean {
-    const received = expand(getUint32(frame, 8), this.#kept.released);
-    const credit = expand(getUint32(frame, 12), this.#credited);
+  acknowledged(memory: Uint8Array, at = 0): boolean {
+    const received = expand(getUint32(memory, at + 8), this.kept.released);
+    const credit = expand(getUint32(memory, at + 12), this.#credited);
     // What comes late from an abandoned path says less than what is known, and that is no news.
-    if (received <= this.#kept.released && credit <= this.#credited) return false;
+    if (received <= this.kept.released && credit <= this.#credited) return false;
     this.#checkReceived(received);
     if (credit > this.#charged) throw protocolError('it gave back more than it was sent');
-    if (received > this.#kept.released) this.#kept.releaseThrough(received);
+    if (received > this.kept.released) this.kept.releaseThrough(received);
     if (received > this.#written) this.#written = received;
     if (credit > this.#credited) this.#credited = credit;
     return true;
@@ -245,7 +257,7 @@ export class Session {
     if (epoch < this.#epoch || epoch <= this.#heard) return;
     this.#assertEpoch(epoch);
     const path = getUint32(frame, HEADER_BYTES);
-    const received = expand(getUint32(frame, 8), this.#kept.released);
+    const received = expand(getUint32(frame, 8), this.kept.released);
     this.#checkReceived(received);
     this.acknowledged(frame);
     if (epoch > this.#epoch) {
@@ -256,7 +268,7 @@ export class Session {
     this.#agreed = true;
     this.#path = path === this.#named ? path : BASE;
     // An acknowledgement on the fast path may have overtaken what was said here.
-    this.#written = Math.max(received, this.#kept.released);
+    this.#written = Math.max(received, this.kept.released);
     if (this.#path !== BASE && !this.#hooks.alive(this.#path)) {
       this.#begin(BASE);
       return;
@@ -266,6 +278,13 @@ export class Session {
   }
 
   // ---- private ---------------------------------------------------------------------------------------------
+
+  #keep(kind: number, memory: Uint8Array, messages: number, start: number, end: number): void {
+    this.kept.push(memory, start, end);
+    putUint32(memory, start, kind | (messages << 16));
+    putUint32(memory, start + 4, this.kept.last); // the rest of the header when it is written
+    if (messages > 0) this.#charged += chargeOf(kind, end - start, messages);
+  }
 
   #begin(path: PathNumber): void {
     this.#epoch++;
@@ -285,8 +304,8 @@ export class Session {
   }
 
   #checkReceived(received: number): void {
-    if (received > this.#kept.last)
-      throw protocolError(`it acknowledged frame ${received}, and only ${this.#kept.last} were sent`);
+    if (received > this.kept.last)
+      throw protocolError(`it acknowledged frame ${received}, and only ${this.kept.last} were sent`);
   }
 
   #assertEpoch(epoch: number): void {

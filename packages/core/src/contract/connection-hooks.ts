@@ -33,6 +33,17 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
     mayBorrow: boolean,
   ): boolean | Promise<void>;
 
+  /**
+   * As `_submit`, for a layer upon this connection that has a header of `headerBytes` bytes at `at` in `memory` to put before
+   * `data`: the two are one message. Transports in whose memory messages are copied anyway need not have them in one piece.
+   */
+  protected _submitBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
+    const message = new Uint8Array(headerBytes + data.length);
+    message.set(memory.subarray(at, at + headerBytes));
+    message.set(data, headerBytes);
+    return this._submit(message, undefined, false) !== false;
+  }
+
   /** Bytes taken by `_submit` that have not left this process yet. */
   protected abstract _bufferedBytes(): number;
 

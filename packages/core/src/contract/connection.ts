@@ -40,6 +40,15 @@ export interface ConnectionInit {
   readonly remoteAddress: HostAddress | PathAddress;
 }
 
+/** @internal Gets a message of `bytes` bytes that lies at `at` in `memory`; `buffer`, if given, is that of `memory`, all of it. */
+export type DirectReceiver = (
+  memory: Uint8Array,
+  at: number,
+  bytes: number,
+  token: number,
+  buffer: ArrayBufferLike | undefined,
+) => void;
+
 let connections = 0;
 
 /**
@@ -70,6 +79,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   readonly #operations: PendingOperations;
   readonly #lifecycle: Lifecycle;
   readonly #debugOwner: DebugMessageOwner | undefined;
+  #directReceiver: DirectReceiver | undefined;
   #messagesReceived = 0;
   #bytesReceived = 0;
 
@@ -87,6 +97,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#operations = new PendingOperations(() => this.#progressed());
     this.#outbox = new Outbox(init.options.maxQueuedBytes, {
       submit: (data, lease, mayBorrow) => this._submit(data, lease, mayBorrow),
+      submitBehind: (memory, at, headerBytes, data) => this._submitBehind(memory, at, headerBytes, data),
       bufferedBytes: () => this._bufferedBytes(),
     });
     this.#lifecycle = new Lifecycle(init.options.closeTimeoutMs, {
@@ -188,6 +199,24 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
 
   resume(): void {
     this.#inbox.resume();
+  }
+
+  // ---- for a layer upon this connection, as auto is: what it calls for each message ---------------------------
+
+  /**
+   * @internal `trySend` of a message whose header lies elsewhere, on a connection that is open; the arguments are those of
+   * `_submitBehind`, and right.
+   */
+  trySendBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
+    return this.#outbox.trySendBehind(memory, at, headerBytes, data);
+  }
+
+  /**
+   * @internal Messages that need not wait for the handler go to this function instead, without a `Message` for each. It does
+   * not throw, and calls `releaseMessage` or `retainMessage`. `undefined` ends that.
+   */
+  receiveDirectly(receiver: DirectReceiver | undefined): void {
+    this.#directReceiver = this.#debugOwner === undefined ? receiver : undefined;
   }
 
   // ---- one-sided memory ------------------------------------------------------------------------------------
@@ -292,9 +321,34 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     }
     this.#messagesReceived++;
     this.#bytesReceived += data.length; // its byteLength, which takes four times as long to ask for
+    if (this.#directReceiver !== undefined && this.#inbox.handlesAtOnce) {
+      this.#directReceiver(data, 0, data.length, token, undefined);
+      return;
+    }
     this.#inbox.push(
       this.#debugOwner === undefined ? new Message(data, this, token) : this.#debugOwner.wrap(data, token),
     );
+  }
+
+  /** Whether the next message may be given to `_receiveAt`. */
+  protected get _receivesDirectly(): boolean {
+    return this.#directReceiver !== undefined && this.#inbox.handlesAtOnce && !this.#lifecycle.decided;
+  }
+
+  /**
+   * As `_receive`, where `_receivesDirectly`, for transports in which messages lie in one large memory: `bytes` bytes at `at`
+   * in `memory`, which is all of `buffer`. No view is made of them.
+   */
+  protected _receiveAt(
+    memory: Uint8Array,
+    at: number,
+    bytes: number,
+    token: number,
+    buffer: ArrayBufferLike,
+  ): void {
+    this.#messagesReceived++;
+    this.#bytesReceived += bytes;
+    (this.#directReceiver as DirectReceiver)(memory, at, bytes, token, buffer);
   }
 
   /**

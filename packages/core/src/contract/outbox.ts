@@ -6,6 +6,7 @@ import { SendQueue } from './send-queue.js';
 /** The transport's side of sending; see `Connection._submit` and `Connection._bufferedBytes`. */
 export interface OutboxHooks {
   submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void>;
+  submitBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean;
   bufferedBytes(): number;
 }
 
@@ -65,6 +66,17 @@ export class Outbox {
     }
     lease?.markTaken();
     this.#count(data);
+    return true;
+  }
+
+  /** `trySend` of a message whose header lies elsewhere; see `ConnectionHooks._submitBehind`. */
+  trySendBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
+    if (this.#queue.length > 0 || !this.#hooks.submitBehind(memory, at, headerBytes, data)) {
+      this.backpressureEvents++;
+      return false;
+    }
+    this.messagesSent++;
+    this.bytesSent += headerBytes + data.length;
     return true;
   }
 

@@ -37,6 +37,14 @@ export class World {
         {
           writable: (path) => this.#path(path).up[side] && !this.#path(path).full[side],
           write: (path, frame) => this.#put(this.#path(path), side, frame),
+          writeShort: (path, memory, at, data) => {
+            if (!this.#path(path).up[side] || this.#path(path).full[side]) return false;
+            const frame = new Uint8Array(HEADER_BYTES + data.length);
+            frame.set(memory.subarray(at, at + HEADER_BYTES));
+            frame.set(data, HEADER_BYTES);
+            this.#put(this.#path(path), side, frame);
+            return true;
+          },
           control: (frame) => {
             if (this.#base.up[side]) this.#put(this.#base, side, frame);
           },
@@ -54,7 +62,13 @@ export class World {
     if (!session.hasRoom) return;
     const frame = new Uint8Array(HEADER_BYTES + 4 + padding);
     putUint32(frame, HEADER_BYTES, this.sent[side]++);
-    session.submit(FrameKind.DATA, frame, 1);
+    if (padding % 2 === 0) session.submit(FrameKind.DATA, frame, 1);
+    else {
+      // A short one lies somewhere in a chunk, between others.
+      const chunk = new Uint8Array(3 + frame.length + 5);
+      chunk.set(frame, 3);
+      session.submitShort(chunk, 3, frame.slice(HEADER_BYTES));
+    }
   }
 
   read(side: SideName): void {
