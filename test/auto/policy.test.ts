@@ -1,17 +1,24 @@
 import diagnostics from 'node:diagnostics_channel';
 import type { ProbeResult } from '@verbmq/core';
-import { AutoTransport, type PathInfo } from '@verbmq/core/auto';
+import { type AutoOptions, AutoTransport, type PathInfo } from '@verbmq/core/auto';
 import { MemoryNetwork, MemoryTransport } from '@verbmq/core/memory-transport';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { asAuto, autoPair, autoWorld, onFast, pathIs } from '../support/auto-pair.js';
+import { asAuto, autoPair, autoWorld, onFast, pathIs, QUICK } from '../support/auto-pair.js';
 import { failure } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
+import { until } from '../support/until.js';
 
-/** A transport for fast paths that is not there. */
+/** A transport for fast paths that is not there, until it is. */
 class AbsentTransport extends MemoryTransport {
+  present = false;
+  probes = 0;
+
   override async probe(): Promise<ProbeResult<Record<string, never>>> {
-    return { available: false, code: 'no-device', reason: 'there is none', remedy: 'buy one' };
+    this.probes++;
+    return this.present
+      ? { available: true, details: {} }
+      : { available: false, code: 'no-device', reason: 'there is none', remedy: 'buy one' };
   }
 }
 
@@ -82,6 +89,73 @@ describe('why a connection is on its base', () => {
     await onFast(client);
     expect(told).toContainEqual({ connection: client, path: { kind: 'memory', fast: true, flowing: true } });
   });
+});
+
+describe('a fast transport that is there later than the connection', () => {
+  function worldWithout(absent: 'client' | 'server', options: AutoOptions) {
+    const base = new MemoryNetwork();
+    const network = new MemoryNetwork();
+    const late = new AbsentTransport({ network });
+    const make = (fast: MemoryTransport): AutoTransport => {
+      const transport = new AutoTransport({ ...options, base: new MemoryTransport({ network: base }), fast });
+      onTestFinished(() => transport.close());
+      return transport;
+    };
+    const other = new MemoryTransport({ network });
+    return {
+      late,
+      server: make(absent === 'server' ? late : other),
+      client: make(absent === 'client' ? late : other),
+    };
+  }
+
+  test.each(['client', 'server'] as const)('is used then: on the %s', async (absent) => {
+    const { late, server, client } = worldWithout(absent, QUICK);
+    const listener = await server.listen({ host: 'here', port: 1 });
+    const accepted = nextConnection(listener);
+    const connection = asAuto(abortAfterTest(await client.connect(listener.url)));
+    const peer = asAuto(abortAfterTest(await accepted));
+    expect((absent === 'client' ? connection : peer).path.reason).toBe('no-device');
+    const before = late.probes;
+    await until(() => late.probes >= before + 3);
+    expect(connection.path.fast).toBe(false);
+    late.present = true;
+    await Promise.all([onFast(connection), onFast(peer)]);
+    await connection.send(numbered(1));
+    expect(numberOf((await take(peer, 1))[0]!)).toBe(1);
+  });
+
+  test('is probed once for all connections that wait for it', async () => {
+    const { late, server, client } = worldWithout('client', { minFastRetryMs: 100, maxFastRetryMs: 100 });
+    const listener = await server.listen({ host: 'here', port: 1 });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const connecting = Array.from({ length: 50 }, () => client.connect(listener.url));
+    const waiting = (await Promise.all(connecting)).map((made) => asAuto(abortAfterTest(made)));
+    const before = late.probes;
+    // Each of them asks within 100 ms, and an answer serves all that ask within the 100 ms that follow.
+    await until(() => late.probes >= before + 2);
+    late.present = true;
+    await Promise.all(waiting.map(onFast));
+    expect(late.probes).toBeLessThan(before + waiting.length);
+  });
+
+  test.each(['policy', 'not-configured'] as const)(
+    'is not asked for where the peer says %s',
+    async (says) => {
+      const { client } = await autoPair(
+        says === 'policy' ? { server: { policy: 'tcp' } } : { without: 'server' },
+      );
+      const told: PathInfo[] = [];
+      client.onPath((path) => told.push(path));
+      // Meanwhile one that does ask has asked several times.
+      const other = worldWithout('client', QUICK);
+      const listener = await other.server.listen({ host: 'here', port: 1 });
+      listener.onConnection((connection) => void abortAfterTest(connection));
+      abortAfterTest(await other.client.connect(listener.url));
+      await until(() => other.late.probes >= 8);
+      expect(told).toEqual([]);
+    },
+  );
 });
 
 describe('a fast path that does not carry what it is given', () => {

@@ -2,8 +2,8 @@
 const FIRST_BYTES = 64 * 1024;
 const GROWTH = 4;
 
-/** Up to this length, memory may be had at once in full. */
-const AHEAD_BYTES = 1024 * 1024;
+/** Up to this length, memory may be had at once in full: 1 MiB with the headers that layers above put before it. */
+const AHEAD_BYTES = 1024 * 1024 + 4096;
 
 /** What the whole process has allocated so, and the most that it may. */
 let aheadBytes = 0;

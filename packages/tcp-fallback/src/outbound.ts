@@ -114,12 +114,7 @@ export class Outbound {
   }
 
   /** Takes a message as `Connection._submitBehind` does; `undefined` where it must be in one piece. */
-  messageBehind(
-    memory: Uint8Array,
-    at: number,
-    headerBytes: number,
-    data: Uint8Array,
-  ): boolean | undefined {
+  messageBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean | undefined {
     if (this.bufferedBytes >= this.#highWaterMarkBytes) return false;
     const length = headerBytes + data.length;
     if (length > COPY_LIMIT_BYTES || !this.#messages.empty) return undefined;

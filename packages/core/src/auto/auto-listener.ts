@@ -28,7 +28,6 @@ interface Entry {
 /** Accepts base connections, welcomes new sessions on them, and gives resumed ones to the session that they belong to. */
 export class AutoListener extends Listener implements ServerHome {
   readonly fast: FastServer | undefined;
-  readonly fastReason: string | undefined;
   readonly resumeWindowMs: number;
   readonly #init: AutoListenerInit;
   readonly #greetings = new Set<Greeting>();
@@ -42,10 +41,14 @@ export class AutoListener extends Listener implements ServerHome {
     super(init);
     this.#init = init;
     this.fast = init.fast;
-    this.fastReason = init.fastReason;
     this.resumeWindowMs = init.options.resumeWindowMs;
     init.base.onConnection((connection) => this.#incoming(connection));
     void init.base.closed.then(() => this.close());
+  }
+
+  /** Why there is no fast path; for the peer. */
+  get fastReason(): string | undefined {
+    return this.fast === undefined ? this.#init.fastReason : this.fast.reason;
   }
 
   protected override async _close(): Promise<void> {

@@ -1,6 +1,6 @@
 import { formatAddress, type HostAddress, type PathAddress, type Scheme } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
-import { VerbmqError } from '../contract/errors.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { MAX_MESSAGE_BYTES_LIMIT, type ResolvedConnectionOptions } from '../contract/options.js';
 import {
   type ConnectAttempt,
@@ -13,11 +13,12 @@ import {
 import { AutoConnection, MIN_FRAME_PAYLOAD_BYTES } from './auto-connection.js';
 import { AutoListener } from './auto-listener.js';
 import { ClientRole } from './client-role.js';
-import { FastServer, fastReasonOf } from './fast-server.js';
+import { FastServer } from './fast-server.js';
 import { HEADER_BYTES, MAX_CONTROL_BYTES } from './frames.js';
 import { shakeHands } from './handshake.js';
 import { type Hello, randomName, type Welcome } from './hello.js';
 import { type AutoOptions, type ResolvedAutoOptions, resolveAutoOptions } from './options.js';
+import { isDecision } from './path-info.js';
 
 export interface AutoTransportOptions<
   L extends ListenOptions = ListenOptions,
@@ -52,6 +53,8 @@ export class AutoTransport<
   readonly #base: Transport<L, C>;
   readonly #fast: Transport | undefined;
   readonly #options: ResolvedAutoOptions;
+  /** The last probe of the fast transport for connections that wait for it. */
+  #fastProbe: { readonly at: number; readonly result: Promise<ProbeResult> } | undefined;
 
   constructor(options: AutoTransportOptions<L, C>) {
     super(options);
@@ -158,7 +161,9 @@ export class AutoTransport<
             if (!resumed.welcome.resumed) throw notResumed(resumed.base);
             return resumed.base;
           },
-          fast: fastReason === undefined && peerReason === undefined ? this.#fast : undefined,
+          fast: isDecision(fastReason) || isDecision(peerReason) ? undefined : this.#fast,
+          fastAvailable: fastReason === undefined,
+          probeFast: () => this.#probeFastAgain(options.minFastRetryMs),
           fastOptions: this.#optionsOfFast(options, connectionOptions),
           frameBytes: HEADER_BYTES + Math.max(MIN_FRAME_PAYLOAD_BYTES, maxMessageBytes),
           attemptTimeoutMs: connectionOptions.handshakeTimeoutMs,
@@ -167,7 +172,8 @@ export class AutoTransport<
       },
     });
     this._opened(connection);
-    role?.askForFast();
+    if (fastReason === undefined && peerReason === undefined) role?.askForFast();
+    else role?.askForFastLater();
     if (options.policy === 'require-rdma' && role !== undefined)
       await this.#requireFast(connection, role, peerReason, signal);
     return connection;
@@ -207,6 +213,14 @@ export class AutoTransport<
     return probe.available ? undefined : probe.code;
   }
 
+  /** What `probe` of the fast transport says, or said so little ago: the connections that wait for it ask together. */
+  #probeFastAgain(maxAgeMs: number): Promise<ProbeResult> {
+    const now = performance.now();
+    if (this.#fastProbe === undefined || now - this.#fastProbe.at > maxAgeMs)
+      this.#fastProbe = { at: now, result: (this.#fast as Transport).probe() };
+    return this.#fastProbe.result;
+  }
+
   /** Listens for fast connections, or says why not. @throws where addresses were named or the policy requires it. */
   async #listenFast(
     base: HostAddress | PathAddress,
@@ -214,12 +228,11 @@ export class AutoTransport<
     connectionOptions: ResolvedConnectionOptions,
   ): Promise<FastServer | string> {
     const required = options.policy === 'require-rdma';
-    const reason = await this.#fastReason(options);
-    if (reason === 'policy') return reason;
+    if (options.policy === 'tcp') return 'policy';
     const named = options.fastAddresses !== undefined;
-    if (reason !== undefined || this.#fast === undefined) {
-      if (required || named) throw requiredError(reason ?? 'not-configured', undefined);
-      return reason ?? 'not-configured';
+    if (this.#fast === undefined) {
+      if (required || named) throw requiredError('not-configured', undefined);
+      return 'not-configured';
     }
     const addresses = options.fastAddresses ?? ('host' in base ? [{ host: base.host, port: 0 }] : []);
     if (addresses.length === 0) return 'not-configured';
@@ -228,16 +241,19 @@ export class AutoTransport<
       addresses,
       options: this.#optionsOfFast(options, connectionOptions),
       timeoutMs: connectionOptions.handshakeTimeoutMs,
+      retryMs: options.minFastRetryMs,
       maxProofs: options.maxHandshakes,
       refused: (error) => connectionOptions.logger.warn({ err: error }, 'a fast path was refused'),
     });
     try {
       await server.listen();
-      return server;
     } catch (error) {
-      if (required || named) throw error;
-      return fastReasonOf(error);
+      if (required || named) {
+        const unavailable = isVerbmqError(error) && error.code === 'ERR_VERBMQ_UNAVAILABLE';
+        throw unavailable ? requiredError(error.reason ?? 'unavailable', error) : error;
+      }
     }
+    return server; // which listens when it can, and a client asks again
   }
 
   /** A fast connection is given up sooner than others: there is something to fall back to. */

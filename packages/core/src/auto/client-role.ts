@@ -1,6 +1,6 @@
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
-import type { ConnectOptions, Transport } from '../contract/transport.js';
+import type { ConnectOptions, ProbeResult, Transport } from '../contract/transport.js';
 import type { AutoConnection } from './auto-connection.js';
 import type { AutoRole } from './auto-role.js';
 import { Backoff } from './backoff.js';
@@ -8,7 +8,7 @@ import { FastFailure, type Grant, hostOf, openFast, parseGrant, reasonOf } from 
 import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
 import { optionalText, text, whole } from './hello.js';
 import type { ResolvedAutoOptions } from './options.js';
-import type { PathReason } from './path-info.js';
+import { isDecision, type PathReason } from './path-info.js';
 import { Resumer } from './resumer.js';
 import { BASE, type PathNumber } from './session.js';
 
@@ -16,8 +16,12 @@ export interface ClientRoleInit {
   readonly options: ResolvedAutoOptions;
   /** Opens a base connection and resumes the session on it. */
   readonly reconnect: (signal: AbortSignal) => Promise<Connection>;
-  /** `undefined` where it is not to be used, or cannot be. */
+  /** `undefined` where it is not to be used. */
   readonly fast: Transport | undefined;
+  /** Whether it could be used when the connection was made. If not, it is probed before each attempt until it can. */
+  readonly fastAvailable: boolean;
+  /** Finds out whether it can be used now. */
+  readonly probeFast: () => Promise<ProbeResult>;
   readonly fastOptions: ConnectOptions;
   /** The longest frame of this session, in bytes. */
   readonly frameBytes: number;
@@ -34,6 +38,7 @@ export class ClientRole implements AutoRole {
   #attempt: AbortController | undefined;
   #attemptTimer: NodeJS.Timeout | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
+  #available: boolean;
   /** When the fast path was taken last. */
   #usedSince: number | undefined;
   #over = false;
@@ -44,6 +49,7 @@ export class ClientRole implements AutoRole {
     this.#connection = connection;
     this.#init = init;
     const { options } = init;
+    this.#available = init.fastAvailable;
     this.#retry = new Backoff(options.minFastRetryMs, options.maxFastRetryMs);
     this.#resumer = new Resumer(options.resumeWindowMs, options.maxResumeDelayMs, {
       reconnect: init.reconnect,
@@ -63,11 +69,9 @@ export class ClientRole implements AutoRole {
   askForFast(): void {
     if (this.#over || this.#init.fast === undefined || this.#attempt !== undefined) return;
     if (!this.#connection.baseUp) {
-      this.#askLater(); // it is asked for on the base connection
+      this.askForFastLater(); // it is asked for on the base connection
       return;
     }
-    this.#connection.explain('negotiating');
-    this.#number++;
     this.#attempt = new AbortController();
     this.#attemptTimer = setTimeout(() => {
       const failure = new FastFailure(
@@ -77,6 +81,30 @@ export class ClientRole implements AutoRole {
       if (!this.#connection.dropFast(failure.reason, failure.message)) this.#failed(failure);
     }, this.#init.attemptTimeoutMs);
     this.#attemptTimer.unref();
+    if (this.#available) this.#request();
+    else void this.#requestIfAvailable(this.#attempt.signal);
+  }
+
+  /** The same after a pause: it cannot be had yet. */
+  askForFastLater(): void {
+    if (this.#over || this.#init.fast === undefined) return;
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = setTimeout(() => this.askForFast(), this.#retry.next());
+    this.#retryTimer.unref();
+  }
+
+  async #requestIfAvailable(signal: AbortSignal): Promise<void> {
+    const probe = await this.#init.probeFast();
+    if (signal.aborted) return;
+    if (probe.available) {
+      this.#available = true;
+      this.#request();
+    } else this.#failed(new FastFailure(probe.code, probe.reason));
+  }
+
+  #request(): void {
+    this.#connection.explain('negotiating');
+    this.#number++;
     this.#connection.sendControl(jsonFrame(FrameKind.FAST_REQUEST, { number: this.#number }));
   }
 
@@ -84,7 +112,7 @@ export class ClientRole implements AutoRole {
   baseLost(error: VerbmqError): void {
     if (this.#attempt !== undefined) {
       this.#settleAttempt();
-      if (!this.#connection.dropFast('negotiating')) this.#askLater();
+      if (!this.#connection.dropFast('negotiating')) this.askForFastLater();
     }
     this.#resumer.start(error);
   }
@@ -118,7 +146,7 @@ export class ClientRole implements AutoRole {
     if (lastedMs > this.#init.options.maxFastRetryMs) this.#retry.reset();
     this.#settleAttempt();
     this.#settleFirst(new FastFailure('broken', 'the fast path broke before it was used'));
-    this.#askLater();
+    this.askForFastLater();
   }
 
   ended(): void {
@@ -165,14 +193,7 @@ export class ClientRole implements AutoRole {
     this.#settleAttempt();
     this.#connection.explain(failure.reason, failure.message, peerReason);
     this.#settleFirst(failure);
-    if (peerReason !== 'policy') this.#askLater();
-  }
-
-  #askLater(): void {
-    if (this.#over) return;
-    clearTimeout(this.#retryTimer);
-    this.#retryTimer = setTimeout(() => this.askForFast(), this.#retry.next());
-    this.#retryTimer.unref();
+    if (!isDecision(peerReason)) this.askForFastLater();
   }
 
   #settleFirst(failure: FastFailure | undefined): void {

@@ -27,6 +27,8 @@ export interface FastServerInit {
   /** How long a token is good, and how long a proof may take. */
   readonly timeoutMs: number;
   readonly maxProofs: number;
+  /** When it could not listen, it does not try again for so long. */
+  readonly retryMs: number;
   readonly refused: (error: VerbmqError) => void;
 }
 
@@ -36,6 +38,7 @@ export class FastServer {
   #listeners: readonly Listener[] = [];
   #listening: Promise<void> | undefined;
   #closed = false;
+  #failure: { readonly at: number; readonly error: unknown } | undefined;
   readonly #claims = new Map<string, Claim>();
   readonly #byClaimant = new Map<Claimant, Claim>();
   readonly #proofs = new Set<ServerProof>();
@@ -46,14 +49,22 @@ export class FastServer {
 
   /**
    * Listens on every address, if it does not: a device that goes takes its listeners with it.
-   * @throws what the transport's `listen` does; then it listens on none.
+   * @throws `ERR_VERBMQ_UNAVAILABLE` where the transport's `probe` says so, and what its `listen` throws; then it listens on none.
    */
   listen(): Promise<void> {
     if (this.#listeners.length > 0) return Promise.resolve();
+    const failure = this.#failure;
+    if (failure !== undefined && performance.now() - failure.at < this.#init.retryMs)
+      return Promise.reject(failure.error);
     this.#listening ??= this.#listenOnAll().finally(() => {
       this.#listening = undefined;
     });
     return this.#listening;
+  }
+
+  /** Why it does not listen, where it was tried and failed. */
+  get reason(): string | undefined {
+    return this.#failure === undefined ? undefined : fastReasonOf(this.#failure.error);
   }
 
   /** Where the peer is to connect; without a host where that is the one that it has reached this side at. */
@@ -96,6 +107,11 @@ export class FastServer {
     const { fast, addresses, options } = this.#init;
     const listeners: Listener[] = [];
     try {
+      const probe = await fast.probe();
+      if (!probe.available)
+        throw new VerbmqError('ERR_VERBMQ_UNAVAILABLE', `${probe.reason}: ${probe.remedy}`, {
+          reason: probe.code,
+        });
       for (const address of addresses) {
         const listener = await fast.listen(address, options);
         listeners.push(listener);
@@ -104,7 +120,9 @@ export class FastServer {
       }
       if (this.#closed) throw new VerbmqError('ERR_VERBMQ_CLOSED', 'the listener was closed');
       this.#listeners = listeners;
+      this.#failure = undefined;
     } catch (error) {
+      this.#failure = { at: performance.now(), error };
       await this.#stopListening(listeners);
       throw error;
     }

@@ -8,6 +8,7 @@ import type { Logger } from '../contract/logger.js';
  * | code | meaning |
  * |---|---|
  * | `policy` | this side does not want it (`policy: 'tcp'`) |
+ * | `not-configured` | this side has no fast transport, or no address for it |
  * | `peer-declined` | the peer cannot or will not; `peer` has its reason |
  * | `negotiating` | not decided yet: it is being connected and proved |
  * | `unreachable` | no address of the peer's fast transport could be connected to |
@@ -26,6 +27,11 @@ export type PathReason =
   | 'broken'
   | 'listen-failed'
   | (string & {});
+
+/** Whether somebody wants it so. Other reasons may be gone in a while: a device comes, a limit is raised. */
+export function isDecision(reason: PathReason | undefined): boolean {
+  return reason === 'policy' || reason === 'not-configured';
+}
 
 /** Which way the data of an auto connection takes, and why. */
 export interface PathInfo {

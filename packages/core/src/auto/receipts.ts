@@ -1,5 +1,13 @@
 import { ENTRY_BYTES } from './batch.js';
-import { expand, FrameKind, getUint32, HEADER_BYTES, messagesOf, protocolError, putUint32 } from './frames.js';
+import {
+  expand,
+  FrameKind,
+  getUint32,
+  HEADER_BYTES,
+  messagesOf,
+  protocolError,
+  putUint32,
+} from './frames.js';
 
 /** What each message counts in the window beside its bytes, so that empty ones are bounded too. */
 export const MESSAGE_OVERHEAD_BYTES = 64;
@@ -50,10 +58,7 @@ export class Receipts {
     this.received = number;
     this.#receivedBytes += bytes;
     // The sender of a CLOSE waits for the word that it has come.
-    if (
-      this.#receivedBytes - this.#toldReceivedBytes >= this.#windowBytes / 4 ||
-      kind === FrameKind.CLOSE
-    )
+    if (this.#receivedBytes - this.#toldReceivedBytes >= this.#windowBytes / 4 || kind === FrameKind.CLOSE)
       this.due = true;
     return true;
   }

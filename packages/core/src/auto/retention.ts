@@ -47,9 +47,7 @@ export class Retention {
     const memory = this.#memory[at] as Uint8Array;
     const start = this.#starts[at] as number;
     const bytes = (this.#ends[at] as number) - start;
-    return bytes === memory.length
-      ? memory
-      : new Uint8Array(memory.buffer, memory.byteOffset + start, bytes);
+    return bytes === memory.length ? memory : new Uint8Array(memory.buffer, memory.byteOffset + start, bytes);
   }
 
   /** Lets go of the frames up to `number`, which is not beyond the last. */
