@@ -9,7 +9,7 @@ import { OutgoingLease } from '../contract/outgoing-lease.js';
 import { MemoryRegions } from '../transport-kit/memory-regions.js';
 import type { AutoRole } from './auto-role.js';
 import { endReason, errorOfEnd, lostError } from './end-reason.js';
-import { FrameKind, HEADER_BYTES, protocolError } from './frames.js';
+import { FrameKind, HEADER_BYTES, isNumbered, protocolError } from './frames.js';
 import { Incoming, OWN } from './incoming.js';
 import { MAX_PIECE_BYTES, OneSidedRequester, OPERATION_WINDOW_BYTES, serveOperation } from './one-sided.js';
 import { leaseMemory, Outgoing } from './outgoing.js';
@@ -22,6 +22,8 @@ export interface AutoConnectionInit extends Omit<ConnectionInit, 'kind' | 'capab
   readonly windowBytes: number;
   readonly reason: PathReason;
   readonly peerReason: PathReason | undefined;
+  /** Whether no data may take the base connection, by the policy of this side or of the peer. */
+  readonly requiresFast: boolean;
   readonly makeRole: (connection: AutoConnection) => AutoRole;
 }
 
@@ -42,6 +44,7 @@ export class AutoConnection extends Connection implements PathHooks {
   readonly #incoming: Incoming;
   readonly #reporter: PathReporter;
   readonly #keptLimitBytes: number;
+  readonly #requiresFast: boolean;
   #base: Path | undefined;
   #fast: Path | undefined;
   /** A send was refused, or somebody waits until everything has left. */
@@ -53,6 +56,7 @@ export class AutoConnection extends Connection implements PathHooks {
   constructor(init: AutoConnectionInit) {
     super({ ...init, kind: 'auto', capabilities: CAPABILITIES });
     const { reason, peerReason, maxMessageBytes } = init;
+    this.#requiresFast = init.requiresFast;
     const frameBytes = HEADER_BYTES + Math.max(MIN_FRAME_PAYLOAD_BYTES, maxMessageBytes);
     this.#reporter = new PathReporter(
       this,
@@ -68,6 +72,7 @@ export class AutoConnection extends Connection implements PathHooks {
       {
         windowBytes: init.windowBytes,
         highWaterMarkBytes: init.options.highWaterMarkBytes,
+        requiresFast: init.requiresFast,
       },
       {
         writable: (path) => this.#pathOf(path)?.writable ?? false,
@@ -138,10 +143,16 @@ export class AutoConnection extends Connection implements PathHooks {
   }
 
   /** @internal A frame has come. */
-  arrived(memory: Uint8Array, at: number, end: number, buffer: ArrayBufferLike | undefined): void {
+  arrived(
+    path: Path,
+    memory: Uint8Array,
+    at: number,
+    end: number,
+    buffer: ArrayBufferLike | undefined,
+  ): void {
     if (this.#over) return;
     try {
-      this.#frame(memory, at, end, buffer, undefined);
+      this.#frame(path, memory, at, end, buffer, undefined);
     } catch (error) {
       if (!(error instanceof VerbmqError)) throw error;
       this._fail(error, error.message);
@@ -149,10 +160,10 @@ export class AutoConnection extends Connection implements PathHooks {
   }
 
   /** @internal A long frame has come. */
-  longArrived(lease: Message): void {
+  longArrived(path: Path, lease: Message): void {
     if (this.#over) return;
     try {
-      this.#frame(lease.data, 0, lease.data.length, undefined, lease);
+      this.#frame(path, lease.data, 0, lease.data.length, undefined, lease);
     } catch (error) {
       if (!(error instanceof VerbmqError)) throw error;
       this._fail(error, error.message);
@@ -160,6 +171,7 @@ export class AutoConnection extends Connection implements PathHooks {
   }
 
   #frame(
+    path: Path,
     memory: Uint8Array,
     at: number,
     end: number,
@@ -169,6 +181,8 @@ export class AutoConnection extends Connection implements PathHooks {
     const { session } = this;
     if (end - at < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
     const kind = memory[at] as number;
+    if (this.#requiresFast && path.number === BASE && isNumbered(kind))
+      throw protocolError('it sent data on the base connection, and the fast path is required');
     this.#outgoing.hold(kind === FrameKind.DATA);
     if (kind === FrameKind.DATA || kind === FrameKind.BATCH) {
       if (session.accept(memory, at, end - at)) {
@@ -354,11 +368,16 @@ export class AutoConnection extends Connection implements PathHooks {
 
   // ---- the end -----------------------------------------------------------------------------------------------
 
-  /** A session that waits to be resumed cannot end in order: it ends at once. */
+  /** Whether there is no path yet that data may take. */
+  get #waitsForFast(): boolean {
+    return this.#requiresFast && this.session.path === BASE;
+  }
+
+  /** A session that waits for a path cannot end in order: it ends at once. */
   override close(): Promise<CloseInfo> {
     const closed = super.close();
-    if (this.#base === undefined && !this.session.flowing)
-      this.fail(new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'it was closed while it waited to be resumed'));
+    if (!this.session.flowing && (this.#base === undefined || this.#waitsForFast))
+      this.fail(new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'it was closed while it waited for a path'));
     return closed;
   }
 

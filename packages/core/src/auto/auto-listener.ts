@@ -1,4 +1,5 @@
 import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
 import { Listener, type ListenerInit } from '../contract/listener.js';
 import type { ResolvedConnectionOptions } from '../contract/options.js';
 import { sameSecret } from './authentication.js';
@@ -35,6 +36,8 @@ export class AutoListener extends Listener implements ServerHome {
   readonly #names = new Map<ServerRole, string>();
   /** Those that wait to be resumed, the one that waits longest first. */
   readonly #suspended = new Set<ServerRole>();
+  /** Those that are on no path yet that they may use, and are nobody's. */
+  readonly #waiting = new Set<ServerRole>();
   #closing = false;
 
   constructor(init: AutoListenerInit) {
@@ -55,6 +58,7 @@ export class AutoListener extends Listener implements ServerHome {
     this.#closing = true;
     for (const greeting of this.#greetings) greeting.refuse('overloaded', 'the listener is closing');
     for (const role of this.#suspended) role.giveUp('listener-closed', 'the listener was closed');
+    for (const role of this.#waiting) role.connection.abort('the listener is closing');
     await Promise.all([this.#init.base.close(), this.fast?.close()]);
   }
 
@@ -69,7 +73,7 @@ export class AutoListener extends Listener implements ServerHome {
     });
     this.#greetings.add(greeting);
     if (this.#closing) greeting.refuse('overloaded', 'the listener is closing');
-    else if (this.#greetings.size > options.maxHandshakes)
+    else if (this.#greetings.size + this.#waiting.size > options.maxHandshakes)
       greeting.refuse('overloaded', `${options.maxHandshakes} handshakes are in progress (maxHandshakes)`);
   }
 
@@ -82,10 +86,12 @@ export class AutoListener extends Listener implements ServerHome {
     const { options, connectionOptions } = this.#init;
     if (options.policy === 'require-rdma' && hello.fastReason !== undefined)
       throw new Refusal('protocol', `this side requires the fast path, and yours says ${hello.fastReason}`);
+    const requiresFast = options.policy === 'require-rdma' || hello.fastRequired;
     const ticket = makeTicket();
     const own = { maxMessageBytes: connectionOptions.maxMessageBytes, windowBytes: options.windowBytes };
     const { base } = greeting;
-    greeting.welcome({ ...own, ticket, fastReason: this.fastReason, resumed: false });
+    const fastRequired = options.policy === 'require-rdma';
+    greeting.welcome({ ...own, ticket, fastReason: this.fastReason, fastRequired, resumed: false });
     this.#greetings.delete(greeting);
     const reason = this.fastReason ?? (hello.fastReason === undefined ? 'negotiating' : 'peer-declined');
     const connection = new AutoConnection({
@@ -102,15 +108,21 @@ export class AutoListener extends Listener implements ServerHome {
       remoteAddress: base.remoteAddress,
       reason,
       peerReason: hello.fastReason,
+      requiresFast,
       makeRole: (made) => {
-        const role = new ServerRole(made, this);
+        const role = new ServerRole(
+          made,
+          this,
+          requiresFast ? connectionOptions.handshakeTimeoutMs : undefined,
+        );
+        if (requiresFast) this.#waiting.add(role);
         this.#sessions.set(ticket.session, { ticket, role });
         this.#names.set(role, ticket.session);
         return role;
       },
     });
     this.#init.opened(connection);
-    this._accept(connection);
+    if (!requiresFast) this._accept(connection);
   }
 
   #resume(greeting: Greeting, hello: Hello): void {
@@ -128,6 +140,7 @@ export class AutoListener extends Listener implements ServerHome {
       windowBytes: options.windowBytes,
       ticket: entry.ticket,
       fastReason: this.fastReason,
+      fastRequired: options.policy === 'require-rdma',
       resumed: true,
     });
     this.#greetings.delete(greeting);
@@ -136,6 +149,12 @@ export class AutoListener extends Listener implements ServerHome {
   }
 
   // ---- what sessions tell ------------------------------------------------------------------------------------
+
+  /** @internal */
+  usable(role: ServerRole): void {
+    this.#waiting.delete(role);
+    this._accept(role.connection);
+  }
 
   /** @internal */
   suspended(role: ServerRole, waits: boolean): void {
@@ -151,6 +170,13 @@ export class AutoListener extends Listener implements ServerHome {
   /** @internal */
   ended(role: ServerRole): void {
     this.#suspended.delete(role);
+    if (this.#waiting.delete(role)) {
+      void role.connection.closed.then(({ error }) => {
+        this._acceptFailed(
+          error ?? new VerbmqError('ERR_VERBMQ_REJECTED', 'the peer closed it before it was accepted'),
+        );
+      });
+    }
     const name = this.#names.get(role);
     this.#names.delete(role);
     if (name !== undefined) this.#sessions.delete(name);

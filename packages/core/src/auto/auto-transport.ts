@@ -125,6 +125,7 @@ export class AutoTransport<
         windowBytes: options.windowBytes,
         nonce: randomName(),
         fastReason,
+        fastRequired: options.policy === 'require-rdma',
         resume,
       };
       const { handshakeTimeoutMs } = connectionOptions;
@@ -141,6 +142,7 @@ export class AutoTransport<
       base.maxMessageBytes - HEADER_BYTES,
     );
     const peerReason = welcome.fastReason;
+    const requiresFast = options.policy === 'require-rdma' || welcome.fastRequired;
     let role: ClientRole | undefined;
     const connection = new AutoConnection({
       base,
@@ -152,9 +154,11 @@ export class AutoTransport<
       remoteAddress: base.remoteAddress,
       reason: fastReason ?? (peerReason === undefined ? 'negotiating' : 'peer-declined'),
       peerReason,
+      requiresFast,
       makeRole: (made) => {
         role = new ClientRole(made, {
           options,
+          requiresFast,
           reconnect: async (until) => {
             const resume = { ...welcome.ticket, epoch: made.session.epoch };
             const resumed = await greet(until, resume);
@@ -174,8 +178,7 @@ export class AutoTransport<
     this._opened(connection);
     if (fastReason === undefined && peerReason === undefined) role?.askForFast();
     else role?.askForFastLater();
-    if (options.policy === 'require-rdma' && role !== undefined)
-      await this.#requireFast(connection, role, peerReason, signal);
+    if (requiresFast && role !== undefined) await this.#requireFast(connection, role, peerReason, signal);
     return connection;
   }
 
@@ -293,7 +296,7 @@ function requiredError(reason: string, cause: unknown, peerReason?: string): Ver
   const whose = peerReason === undefined ? '' : `: the peer says ${peerReason}`;
   return new VerbmqError(
     'ERR_VERBMQ_UNAVAILABLE',
-    `the fast path is required (policy or fastAddresses) and cannot be had (${reason}${whose})`,
+    `the fast path is required (by the policy of a side, or by fastAddresses) and cannot be had (${reason}${whose})`,
     { cause, reason },
   );
 }

@@ -4,6 +4,7 @@ import type { ConnectOptions, ProbeResult, Transport } from '../contract/transpo
 import type { AutoConnection } from './auto-connection.js';
 import type { AutoRole } from './auto-role.js';
 import { Backoff } from './backoff.js';
+import { requiredPathBroke } from './end-reason.js';
 import { FastFailure, type Grant, hostOf, openFast, parseGrant, reasonOf } from './fast-client.js';
 import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
 import { optionalText, text, whole } from './hello.js';
@@ -16,6 +17,8 @@ export interface ClientRoleInit {
   readonly options: ResolvedAutoOptions;
   /** Opens a base connection and resumes the session on it. */
   readonly reconnect: (signal: AbortSignal) => Promise<Connection>;
+  /** Whether no data may take the base connection. */
+  readonly requiresFast: boolean;
   /** `undefined` where it is not to be used. */
   readonly fast: Transport | undefined;
   /** Whether it could be used when the connection was made. If not, it is probed before each attempt until it can. */
@@ -133,12 +136,8 @@ export class ClientRole implements AutoRole {
 
   /** It is tried again after a pause, which grows unless the path had lasted: a path that flaps is left alone. */
   fastLost(): void {
-    if (this.#init.options.policy === 'require-rdma' && this.#usedSince !== undefined) {
-      this.#connection.fail(
-        new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'the fast path broke, and the policy is require-rdma', {
-          reason: 'broken',
-        }),
-      );
+    if (this.#init.requiresFast && this.#usedSince !== undefined) {
+      this.#connection.fail(requiredPathBroke());
       return;
     }
     const lastedMs = this.#usedSince === undefined ? 0 : performance.now() - this.#usedSince;

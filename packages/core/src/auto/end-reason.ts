@@ -25,6 +25,15 @@ export function errorOfEnd(error: VerbmqError): VerbmqError | undefined {
 }
 
 /** The error that the end of a base connection is for its session. */
+/** No data may take the base connection, and the fast path has ended. */
+export function requiredPathBroke(): VerbmqError {
+  return new VerbmqError(
+    'ERR_VERBMQ_CONNECTION_LOST',
+    'the fast path broke, and the policy of this side or of the peer is require-rdma',
+    { reason: 'broken' },
+  );
+}
+
 export function lostError(cause: VerbmqError | undefined): VerbmqError {
   if (cause?.code === 'ERR_VERBMQ_PEER_TIMEOUT') return cause;
   return new VerbmqError(

@@ -29,6 +29,11 @@ export const FrameKind = {
   REFUSE: 52,
 } as const;
 
+/** Whether frames of this kind have a number: they carry data. */
+export function isNumbered(kind: number): boolean {
+  return kind <= FrameKind.BATCH;
+}
+
 /** kind u8, three zero bytes, sequence u32, acknowledged u32, credit u32; little-endian. */
 export const HEADER_BYTES = 16;
 

@@ -19,6 +19,8 @@ export interface Hello {
   readonly nonce: string;
   /** Whether the client could use a fast path now; if not, why not. */
   readonly fastReason: string | undefined;
+  /** Whether no message of the session may go on the base connection. */
+  readonly fastRequired: boolean;
   /** Present where a session is resumed, with the client's epoch. */
   readonly resume: (Ticket & { readonly epoch: number }) | undefined;
 }
@@ -29,6 +31,7 @@ export interface Welcome {
   readonly windowBytes: number;
   readonly ticket: Ticket;
   readonly fastReason: string | undefined;
+  readonly fastRequired: boolean;
   readonly resumed: boolean;
 }
 
@@ -45,8 +48,7 @@ export function randomName(): string {
 }
 
 export function helloFrame(hello: Hello): Uint8Array {
-  const { resume, fastReason, ...limits } = hello;
-  return jsonFrame(FrameKind.HELLO, { version: VERSION, ...limits, fastReason, resume });
+  return jsonFrame(FrameKind.HELLO, { version: VERSION, ...hello });
 }
 
 /** @throws VerbmqError `ERR_VERBMQ_VERSION`, `ERR_VERBMQ_PROTOCOL` */
@@ -63,6 +65,7 @@ export function parseHello(frame: Uint8Array): Hello {
     ...parseLimits(fields),
     nonce: text(fields, 'nonce'),
     fastReason: optionalText(fields, 'fastReason'),
+    fastRequired: fields.fastRequired === true,
     resume:
       resume === undefined
         ? undefined
@@ -81,6 +84,7 @@ export function parseWelcome(frame: Uint8Array): Welcome {
     ...parseLimits(fields),
     ticket: parseTicket(fields),
     fastReason: optionalText(fields, 'fastReason'),
+    fastRequired: fields.fastRequired === true,
     resumed: fields.resumed === true,
   };
 }

@@ -2,8 +2,11 @@ import type { HostAddress } from '../contract/address.js';
 import { type ConnectionOptions, checkInteger } from '../contract/options.js';
 
 /**
- * `prefer-rdma`: the fast path where it works, else the base. `require-rdma`: the fast path, or an error that says why
- * not. `tcp`: the base, and the fast transport is not touched.
+ * - `prefer-rdma`: the fast path where it works, else the base.
+ * - `require-rdma`: the fast path, or an error that says why not. No message of such a connection takes the base in either
+ *   direction, whichever side requires it: `connect` resolves, and the listener accepts, when the fast path is there. A client
+ *   that cannot have it is refused. When it breaks the connection ends with `ERR_VERBMQ_CONNECTION_LOST`, reason `broken`.
+ * - `tcp`: the base, and the fast transport is not touched.
  */
 export type PathPolicy = 'prefer-rdma' | 'require-rdma' | 'tcp';
 

@@ -10,9 +10,9 @@ export interface PathHooks {
    * A frame has come: it lies in `memory` from `at` to `end`, until this returns. `buffer`, where it is at hand, is that of
    * `memory`, from its beginning on.
    */
-  arrived(memory: Uint8Array, at: number, end: number, buffer: ArrayBufferLike | undefined): void;
+  arrived(path: Path, memory: Uint8Array, at: number, end: number, buffer: ArrayBufferLike | undefined): void;
   /** A frame has come whose memory may be kept; the lease ends when this returns unless it was retained. */
-  longArrived(lease: Message): void;
+  longArrived(path: Path, lease: Message): void;
   /** It takes frames again, or bytes have left. */
   room(path: Path): void;
   /** The connection below has ended, in whatever way. */
@@ -44,7 +44,7 @@ export class Path {
         if (!this.#left) this.#arrived(message);
         if (!message.retained) message.release();
       } else {
-        if (!this.#left) hooks.arrived(memory, at, at + bytes, buffer);
+        if (!this.#left) hooks.arrived(this, memory, at, at + bytes, buffer);
         connection.releaseMessage(token, bytes);
       }
     });
@@ -101,8 +101,8 @@ export class Path {
 
   #arrived(message: Message): void {
     const { data } = message;
-    if (data.length > LONG_FRAME_BYTES) this.#hooks.longArrived(message);
-    else this.#hooks.arrived(data, 0, data.length, undefined);
+    if (data.length > LONG_FRAME_BYTES) this.#hooks.longArrived(this, message);
+    else this.#hooks.arrived(this, data, 0, data.length, undefined);
   }
 
   #lend(frame: Uint8Array): void {

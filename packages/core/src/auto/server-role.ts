@@ -1,6 +1,7 @@
 import { VerbmqError } from '../contract/errors.js';
 import type { AutoConnection } from './auto-connection.js';
 import type { AutoRole } from './auto-role.js';
+import { requiredPathBroke } from './end-reason.js';
 import { type FastServer, fastReasonOf } from './fast-server.js';
 import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
 import { whole } from './hello.js';
@@ -12,6 +13,8 @@ export interface ServerHome {
   /** Why there is no fast path; for the peer. */
   readonly fastReason: string | undefined;
   readonly resumeWindowMs: number;
+  /** A session that requires the fast path is on it, and may be given to the application. */
+  usable(role: ServerRole): void;
   /** The session waits to be resumed; or, where that is over, not any more. */
   suspended(role: ServerRole, waits: boolean): void;
   ended(role: ServerRole): void;
@@ -24,14 +27,32 @@ export class ServerRole implements AutoRole {
   #lost: VerbmqError | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #number: PathNumber = BASE;
+  /** Whether no data may take the base connection. */
+  readonly #requiresFast: boolean;
+  /** Whether it is not the application's yet: the fast path is required, and not there. */
+  #waiting: boolean;
   #over = false;
 
-  constructor(connection: AutoConnection, home: ServerHome) {
+  /** @param fastWithinMs Within that time a session that requires the fast path must be on it; `undefined`: it does not. */
+  constructor(connection: AutoConnection, home: ServerHome, fastWithinMs?: number) {
     this.connection = connection;
     this.#home = home;
+    this.#requiresFast = fastWithinMs !== undefined;
+    this.#waiting = this.#requiresFast;
+    if (fastWithinMs !== undefined) {
+      this.#deadline = setTimeout(() => {
+        const what = `the fast path, which is required, was not there within ${fastWithinMs} ms`;
+        connection.fail(new VerbmqError('ERR_VERBMQ_UNAVAILABLE', what, { reason: 'timeout' }));
+      }, fastWithinMs);
+      this.#deadline.unref();
+    }
   }
 
   baseLost(error: VerbmqError): void {
+    if (this.#waiting) {
+      this.connection.fail(error);
+      return;
+    }
     this.#lost = error;
     const { resumeWindowMs } = this.#home;
     if (resumeWindowMs === 0) {
@@ -87,9 +108,16 @@ export class ServerRole implements AutoRole {
   }
 
   /** The other side asks again when it wants to. */
-  fastLost(): void {}
+  fastLost(): void {
+    if (this.#requiresFast && !this.#waiting) this.connection.fail(requiredPathBroke());
+  }
 
-  moved(): void {}
+  moved(path: PathNumber): void {
+    if (!this.#waiting || path === BASE) return;
+    this.#waiting = false;
+    clearTimeout(this.#deadline);
+    this.#home.usable(this);
+  }
 
   ended(): void {
     this.#over = true;

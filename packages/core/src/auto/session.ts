@@ -30,6 +30,8 @@ export interface SessionInit {
   readonly windowBytes: number;
   /** What may wait here while no data leaves, with what the peer has not acknowledged. */
   readonly highWaterMarkBytes: number;
+  /** Whether data never leaves on the base connection. Default false. */
+  readonly requiresFast?: boolean;
   /** The number of the last frame before the first, of both directions; for tests of the wrap. Default 0. */
   readonly firstNumber?: number;
 }
@@ -55,6 +57,7 @@ export class Session {
   readonly #hooks: SessionHooks;
   readonly #windowBytes: number;
   readonly #highWaterMarkBytes: number;
+  readonly #requiresFast: boolean;
 
   // Out.
   /** What the peer has not acknowledged. */
@@ -84,6 +87,7 @@ export class Session {
     this.#hooks = hooks;
     this.#windowBytes = init.windowBytes;
     this.#highWaterMarkBytes = init.highWaterMarkBytes;
+    this.#requiresFast = init.requiresFast ?? false;
     this.kept = new Retention(first);
     this.#written = first;
     this.#receipts = new Receipts(init.windowBytes, first);
@@ -98,9 +102,9 @@ export class Session {
     return this.#epoch;
   }
 
-  /** Whether data may leave: both sides have agreed on a path, and it is there. */
+  /** Whether data may leave: both sides have agreed on a path, it is there, and it is not the base where that carries none. */
   get flowing(): boolean {
-    return this.#agreed && (this.#path !== BASE || this.#baseUp);
+    return this.#agreed && (this.#path !== BASE || (this.#baseUp && !this.#requiresFast));
   }
 
   /** Bytes of frames that the peer has not acknowledged. */
