@@ -4,10 +4,11 @@
 //     npx vitest run --project guest native/soak
 import { RdmaTransport } from '@verbmq/native';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { randomFrom } from '../support/random.mjs';
 import { until } from '../support/until.js';
 import { expectEnds } from './soak/expectations.js';
 import { growth, type Memory, settledMemory } from './soak/memory.mjs';
-import { randomFrom, Script } from './soak/script.mjs';
+import { Script } from './soak/script.mjs';
 import { soakOf } from './soak/settings.js';
 import { CONNECTIONS, SoakServer } from './soak/sides.mjs';
 import { SoakPeer } from './soak/soak-peer.js';

@@ -1,17 +1,34 @@
 import { createHash } from 'node:crypto';
 import type { Connection } from '@verbmq/core';
+import { pattern } from './messages.js';
 
-/** Bytes of number and checksum before the rest of a message. */
+/** The number, u32, and the beginning of a checksum; a shorter message has so much of them as it has bytes. */
 const HEAD_BYTES = 12;
 
-/** Sends messages that are numbered and checksummed, of random lengths, as fast as the connection takes them. */
+/** Nine of ten messages are at most so long. */
+const SHORT_BYTES = 4096;
+
+/** Messages begin at one of so many places of a pattern. */
+const BEGINNINGS = 4093;
+
+/**
+ * Sends messages that are numbered and checksummed as fast as the connection takes them. Their lengths are random, from 0
+ * to `maxBytes` bytes, with as many from 3 to 30 as from 300 to 3,000.
+ */
 export class NumberedSender {
   sent = 0;
-  #stopped = false;
+  readonly #maxBytes: number;
+  readonly #random: () => number;
+  readonly #bytes: Uint8Array;
   readonly #running: Promise<void>;
+  #stopped = false;
 
-  constructor(to: Connection, maxBytes: number) {
-    this.#running = this.#run(to, maxBytes);
+  /** @param onSent called whenever the connection has taken a message. */
+  constructor(to: Connection, maxBytes: number, random = Math.random, onSent = (): void => {}) {
+    this.#maxBytes = maxBytes;
+    this.#random = random;
+    this.#bytes = pattern(maxBytes + BEGINNINGS);
+    this.#running = this.#run(to, onSent);
     this.#running.catch(() => {}); // `stop` tells
   }
 
@@ -21,45 +38,71 @@ export class NumberedSender {
     return this.#running;
   }
 
-  async #run(to: Connection, maxBytes: number): Promise<void> {
+  async #run(to: Connection, onSent: () => void): Promise<void> {
     while (!this.#stopped && to.state === 'open') {
-      const most = Math.random() < 0.9 ? Math.min(maxBytes, 300) : maxBytes;
-      const message = Buffer.alloc(HEAD_BYTES + Math.floor(Math.random() * most), this.sent);
-      message.writeUInt32LE(this.sent, 0);
-      checksum(message).copy(message, 4);
+      const message = this.#next();
       this.sent++;
       await to.send(message);
+      onSent();
       if (this.sent % 20 === 0) await nextTurn();
     }
   }
+
+  #next(): Uint8Array {
+    const most = this.#random() < 0.9 ? Math.min(this.#maxBytes, SHORT_BYTES) : this.#maxBytes;
+    const length = Math.floor((most + 2) ** this.#random()) - 1;
+    const begin = this.sent % BEGINNINGS;
+    const message = this.#bytes.slice(begin, begin + length);
+    message.set(headOf(this.sent, message.subarray(HEAD_BYTES)).subarray(0, length));
+    return message;
+  }
+}
+
+interface Goal {
+  readonly received: number;
+  readonly reached: () => void;
 }
 
 /** Finds whatever of them is lost, repeated, out of order or changed. */
 export class NumberedReceiver {
   received = 0;
+  /** Of all that came, in bytes. */
+  receivedBytes = 0;
+  #goals: Goal[] = [];
   #fail!: (error: Error) => void;
   /** Rejects at the first message that is not the next one, unchanged. */
   readonly broken: Promise<never> = new Promise((_resolve, reject) => {
     this.#fail = reject;
   });
 
-  constructor(from: Connection) {
+  /** @param onReceived called with each message. */
+  constructor(from: Connection, onReceived = (): void => {}) {
     this.broken.catch(() => {}); // those who wait are told
-    from.onMessage((message) => this.#check(Buffer.from(message.data)));
+    from.onMessage((message) => {
+      this.#check(message.data);
+      onReceived();
+    });
   }
 
   /** Resolves when so many have arrived. */
-  async reached(goal: number): Promise<void> {
-    while (this.received < goal) await Promise.race([nextTurn(), this.broken]);
+  reached(goal: number): Promise<void> {
+    const reached = new Promise<void>((resolve) => {
+      if (this.received >= goal) resolve();
+      else this.#goals.push({ received: goal, reached: resolve });
+    });
+    return Promise.race([reached, this.broken]);
   }
 
-  #check(message: Buffer): void {
-    const number = message.readUInt32LE(0);
-    if (number !== this.received)
-      this.#fail(new Error(`message ${number} came where ${this.received} was due`));
-    else if (!checksum(message).equals(message.subarray(4, HEAD_BYTES)))
-      this.#fail(new Error(`message ${number} has changed on its way`));
+  #check(message: Uint8Array): void {
+    const due = this.received;
+    const head = headOf(due, message.subarray(HEAD_BYTES));
+    if (Buffer.compare(message.subarray(0, HEAD_BYTES), head.subarray(0, message.length)) !== 0)
+      this.#fail(new Error(`where message ${due} was due came ${describe(message)}`));
     this.received++;
+    this.receivedBytes += message.length;
+    if (this.#goals.length === 0) return;
+    for (const { received, reached } of this.#goals) if (this.received >= received) reached();
+    this.#goals = this.#goals.filter(({ received }) => this.received < received);
   }
 }
 
@@ -85,12 +128,17 @@ export class NumberedStream {
   }
 }
 
-function checksum(message: Buffer): Buffer {
-  return createHash('md5')
-    .update(message.subarray(0, 4))
-    .update(message.subarray(HEAD_BYTES))
-    .digest()
-    .subarray(0, HEAD_BYTES - 4);
+function headOf(number: number, body: Uint8Array): Uint8Array {
+  const head = Buffer.alloc(HEAD_BYTES);
+  head.writeUInt32LE(number);
+  createHash('md5').update(head.subarray(0, 4)).update(body).digest().copy(head, 4);
+  return head;
+}
+
+function describe(message: Uint8Array): string {
+  const bytes = `${message.length} bytes`;
+  if (message.length < HEAD_BYTES) return bytes;
+  return `${bytes} with the number ${Buffer.from(message.subarray(0, 4)).readUInt32LE()}`;
 }
 
 function nextTurn(): Promise<void> {

@@ -19,6 +19,7 @@ const moduleGroups = {
     'overlay',
     'veth',
     'sch_netem',
+    'tcp_diag',
   ],
   rdma: ['crc32_generic', 'crc32-pclmul', 'crc32c_generic', 'libcrc32c', 'ib_uverbs', 'rdma_ucm', 'ib_umad'],
   rxe: ['rdma_rxe', 'smc', 'smc_diag'],

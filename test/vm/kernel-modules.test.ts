@@ -7,7 +7,7 @@ import { collectModules } from './kernel-modules.mjs';
 
 /** Every module that a group names and that is not a checksum. */
 const needed = [
-  ...['virtio-net', '9p', '9pnet_virtio', 'overlay', 'veth', 'sch_netem'],
+  ...['virtio-net', '9p', '9pnet_virtio', 'overlay', 'veth', 'sch_netem', 'tcp_diag'],
   ...['ib_uverbs', 'rdma_ucm', 'ib_umad', 'rdma_rxe', 'smc', 'smc_diag', 'siw'],
 ];
 
@@ -53,7 +53,7 @@ test('modules come after those that they depend on, once; built-in ones and abse
   collectModules(tree, target);
 
   expect(list('base')).toEqual(
-    ['virtio_net', '9pnet', 'netfs', '9p', '9pnet_virtio', 'overlay', 'veth', 'sch_netem'].map(
+    ['virtio_net', '9pnet', 'netfs', '9p', '9pnet_virtio', 'overlay', 'veth', 'sch_netem', 'tcp_diag'].map(
       (name) => `${name}.ko`,
     ),
   );

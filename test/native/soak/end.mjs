@@ -1,5 +1,5 @@
 // One end of one connection of a soak: sends in every way there is, and checks all that comes.
-import { randomFrom } from './script.mjs';
+import { randomFrom } from '../../support/random.mjs';
 
 /** @typedef {import('@verbmq/core').Connection} Connection */
 /** @typedef {import('@verbmq/core').Message} Message */

@@ -1,5 +1,6 @@
 // What happens in a soak, as it follows from a seed: both ends know it without telling each other, so each knows every
 // byte that has to come, and a failure can be repeated as far as the times of a device let it.
+import { randomFrom } from '../../support/random.mjs';
 
 /** Messages begin anywhere in so many bytes. */
 const BEGINNINGS = 1024 * 1024;
@@ -17,27 +18,6 @@ const BEGINNINGS = 1024 * 1024;
  * @property {Side} endedBy who closes, when everything has come, or aborts
  * @property {number | undefined} abortAt the message that is answered with an abort
  */
-
-/**
- * A stream of numbers from 0 to 1, 1 excluded, that follows from `seeds`.
- * @param {...number} seeds integers
- * @returns {() => number}
- */
-export function randomFrom(...seeds) {
-  let state = 0x6d2b79f5;
-  for (const seed of seeds) state = scrambled(state + seed);
-  return () => {
-    state = (state + 0x9e3779b9) | 0;
-    return (scrambled(state) >>> 0) / 2 ** 32;
-  };
-}
-
-/** @param {number} bits the last step of MurmurHash3: each bit of the result depends on each of `bits` */
-function scrambled(bits) {
-  let mixed = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b);
-  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
-  return mixed ^ (mixed >>> 16);
-}
 
 export class Script {
   /** @param {ScriptOptions} options */

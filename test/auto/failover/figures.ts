@@ -1,0 +1,31 @@
+/** Measured times by what they were measured of. */
+export class Figures {
+  readonly #timesMs = new Map<string, number[]>();
+
+  add(kind: string, ms: number): void {
+    const times = this.#timesMs.get(kind) ?? [];
+    times.push(ms);
+    this.#timesMs.set(kind, times);
+  }
+
+  /** For each kind its percentiles in whole milliseconds, and the times themselves, so that runs can be put together. */
+  toJSON(): Record<string, object> {
+    return Object.fromEntries(
+      [...this.#timesMs]
+        .sort(([one], [other]) => one.localeCompare(other))
+        .map(([kind, ms]) => [kind, summary(ms)]),
+    );
+  }
+}
+
+function summary(ms: readonly number[]): object {
+  const sorted = ms.map(Math.round).sort((one, other) => one - other);
+  const percentile = (share: number): number => sorted[Math.ceil(share * sorted.length) - 1] as number;
+  return {
+    count: sorted.length,
+    p50: percentile(0.5),
+    p99: percentile(0.99),
+    max: percentile(1),
+    all: sorted,
+  };
+}
