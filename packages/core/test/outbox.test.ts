@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { VerbmqError } from '../src/contract/errors.js';
 import { Outbox, type OutboxHooks } from '../src/contract/outbox.js';
-import { markReused } from '../src/contract/reused-memory.js';
+import { markKept, markReused } from '../src/contract/reused-memory.js';
 
 /** An outbox over a transport that takes what `submit` says, and what it was given. */
 function make(submit: OutboxHooks['submit']) {
@@ -109,4 +109,15 @@ test('a failure rejects what waits and who waits', async () => {
   await expect(sending).rejects.toBe(error);
   await expect(draining).rejects.toBe(error);
   expect(outbox.waiting).toBe(0);
+});
+
+test('what lies in such memory is lent when the application has kept it', async () => {
+  const { outbox, taken } = make(() => true);
+  const message = Uint8Array.of(1);
+  markReused(message.buffer);
+  markKept(message.buffer);
+  await outbox.send(message, undefined);
+  markReused(message.buffer);
+  await outbox.send(message, undefined);
+  expect(taken.map(({ mayBorrow }) => mayBorrow)).toEqual([true, false]);
 });

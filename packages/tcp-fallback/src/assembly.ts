@@ -1,3 +1,5 @@
+import { memorySizeFor, takeMessageMemory } from './message-memory.js';
+
 /** What is allocated at first, where memory grows with what comes. */
 const FIRST_BYTES = 64 * 1024;
 const GROWTH = 4;
@@ -13,20 +15,28 @@ const MAX_AHEAD_BYTES = 16 * 1024 * 1024;
  * Memory for something that arrives in several chunks and whose length the peer has claimed.
  *
  * It grows with what has arrived: what is held is at most 64 KiB, or four times the bytes that have come; growing copies
- * a third of the bytes once more. What is not longer than 1 MiB is spared that while few others are: memory ahead of
+ * a third of the bytes once more. What is not longer than about 1 MiB is spared that while few others are: memory ahead of
  * what has arrived is bounded for all peers together, and whoever makes claims alone soon gets none of it.
  */
 export class Assembly {
   readonly byteLength: number;
+  /** The memory in which the whole lies, if it is memory that is used again. */
+  readonly recycled: ArrayBuffer | undefined;
   #bytes: Uint8Array;
   #filled = 0;
-  #isAhead: boolean;
+  /** What it has of {@link aheadBytes}. */
+  #aheadBytes: number;
 
-  constructor(byteLength: number) {
+  /** @param mayRecycle takes the memory from message-memory.ts, where it can be had at once in full */
+  constructor(byteLength: number, mayRecycle = false) {
     this.byteLength = byteLength;
-    this.#isAhead = byteLength <= AHEAD_BYTES && aheadBytes + byteLength <= MAX_AHEAD_BYTES;
-    if (this.#isAhead) aheadBytes += byteLength;
-    this.#bytes = allocate(this.#isAhead ? byteLength : Math.min(byteLength, FIRST_BYTES));
+    const wholeBytes = mayRecycle ? memorySizeFor(byteLength) : byteLength;
+    const isAhead = byteLength <= AHEAD_BYTES && aheadBytes + wholeBytes <= MAX_AHEAD_BYTES;
+    this.#aheadBytes = isAhead ? wholeBytes : 0;
+    aheadBytes += this.#aheadBytes;
+    this.recycled = isAhead && mayRecycle ? takeMessageMemory(byteLength) : undefined;
+    if (this.recycled !== undefined) this.#bytes = new Uint8Array(this.recycled, 0, byteLength);
+    else this.#bytes = allocate(isAhead ? byteLength : Math.min(byteLength, FIRST_BYTES));
   }
 
   get missing(): number {
@@ -53,8 +63,8 @@ export class Assembly {
 
   /** The whole, when it is complete, or whatever there is when it never will be. To be called once, at the end. */
   end(): Uint8Array {
-    if (this.#isAhead) aheadBytes -= this.byteLength;
-    this.#isAhead = false;
+    aheadBytes -= this.#aheadBytes;
+    this.#aheadBytes = 0;
     return this.#bytes;
   }
 

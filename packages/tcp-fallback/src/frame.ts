@@ -47,6 +47,11 @@ export const MAX_PAYLOAD_BYTES = 1024 * 1024;
  */
 export const FRAME_CHARGE_BYTES = 128;
 
+/** What a frame with so much payload takes of the receive window, and a waiting message of that length holds of it. */
+export function chargeOf(bytes: number): number {
+  return bytes + FRAME_CHARGE_BYTES;
+}
+
 /** Of the reason in an ABORT frame. */
 export const MAX_REASON_BYTES = 1024;
 

@@ -1,6 +1,6 @@
 import type { VerbmqError } from '@verbmq/core';
 import { Assembly } from './assembly.js';
-import { FRAME_CHARGE_BYTES, FrameType } from './frame.js';
+import { chargeOf, FrameType } from './frame.js';
 import type { FrameSink } from './frame-parser.js';
 import { viewOf } from './one-sided-frames.js';
 import type { OneSidedOwner } from './one-sided-owner.js';
@@ -12,6 +12,8 @@ import type { ReceiveWindow } from './receive-window.js';
 export interface InboundHooks {
   /** A whole message has come; `charge` of the receive window is held by it. */
   message(data: Uint8Array, charge: number): void;
+  /** The same, for a message in `memory` of message-memory.ts, where it goes back to when the lease ends. */
+  lentMessage(data: Uint8Array, memory: ArrayBuffer): void;
   peerClosed(): void;
   peerAborted(code: number, reason: string): void;
 }
@@ -132,11 +134,16 @@ export class Inbound implements FrameSink {
     if (!assembly.complete) return;
     this.#assembly = undefined;
     this.#mayBegin = true;
-    this.#deliver(assembly.end(), assembly.byteLength);
+    const data = assembly.end();
+    if (assembly.recycled === undefined) this.#deliver(data, data.length);
+    else {
+      this.#window.hold(chargeOf(data.length));
+      this.#hooks.lentMessage(data, assembly.recycled);
+    }
   }
 
   #deliver(data: Uint8Array, length: number): void {
-    const charge = length + FRAME_CHARGE_BYTES;
+    const charge = chargeOf(length);
     this.#window.hold(charge);
     this.#hooks.message(data, charge);
   }
@@ -144,7 +151,7 @@ export class Inbound implements FrameSink {
   #beginAssembly(length: number): void {
     this.#assertMayBegin(length);
     if (length === 0) throw protocolError('a message of no bytes came in pieces');
-    this.#assembly = new Assembly(length);
+    this.#assembly = new Assembly(length, true);
     this.#mayBegin = false;
   }
 

@@ -1,4 +1,4 @@
-import { FRAME_CHARGE_BYTES } from './frame.js';
+import { chargeOf } from './frame.js';
 import { protocolError } from './protocol-error.js';
 
 /**
@@ -31,7 +31,7 @@ export class ReceiveWindow {
    * @throws VerbmqError `ERR_VERBMQ_PROTOCOL` when the peer sent more than it was granted.
    */
   charge(payloadBytes: number): number {
-    const charge = payloadBytes + FRAME_CHARGE_BYTES;
+    const charge = chargeOf(payloadBytes);
     this.#credit -= charge;
     if (this.#credit < 0) {
       throw protocolError(`it sent ${-this.#credit} bytes more than the receive window allows`);

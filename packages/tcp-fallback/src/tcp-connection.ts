@@ -9,11 +9,13 @@ import {
   MemoryRegions,
   type ResolvedMemoryAccess,
 } from '@verbmq/core/transport-kit';
+import { discardChunk } from './discard-chunk.js';
 import { farewell } from './farewell.js';
-import { AbortCode, abortFrame, FrameType } from './frame.js';
+import { AbortCode, abortFrame, chargeOf, FrameType } from './frame.js';
 import { FrameParser } from './frame-parser.js';
 import type { Hello } from './hello.js';
 import { Inbound } from './inbound.js';
+import { LentMemory } from './lent-memory.js';
 import { OneSidedOwner } from './one-sided-owner.js';
 import { OneSidedRequester } from './one-sided-requester.js';
 import { Outbound } from './outbound.js';
@@ -44,6 +46,7 @@ export class TcpConnection extends Connection {
   readonly #window: ReceiveWindow;
   readonly #inbound: Inbound;
   readonly #parser: FrameParser;
+  readonly #lent = new LentMemory();
   readonly #regions = new MemoryRegions();
   readonly #requester: OneSidedRequester;
   readonly #heartbeat: Heartbeat;
@@ -67,6 +70,7 @@ export class TcpConnection extends Connection {
     this.#inbound = new Inbound(
       {
         message: (data, charge) => this.#deliver(data, charge),
+        lentMessage: (data, memory) => this._receive(data, -this.#lent.lend(memory)),
         peerClosed: () => this._peerClosed(),
         peerAborted: (code, reason) => this._fail(errorOfAbort(code, reason)),
       },
@@ -92,7 +96,7 @@ export class TcpConnection extends Connection {
     this.#heartbeat.touch();
     this.#outbound.hold();
     try {
-      this.#parser.push(chunk);
+      if (!this.#parser.push(chunk)) discardChunk(chunk);
     } catch (error) {
       if (!(error instanceof VerbmqError)) throw error;
       this._fail(error, error.message);
@@ -127,8 +131,10 @@ export class TcpConnection extends Connection {
     return this.#outbound.bufferedBytes;
   }
 
-  override releaseMessage(charge: number): void {
-    if (this.#window.release(charge)) this.#outbound.schedule();
+  /** @param token the charge of a message, or below 0 that of a lease of memory */
+  override releaseMessage(token: number, bytes: number): void {
+    if (token > 0) this.#openWindow(token);
+    else if (!this.#lent.end(-token)) this.#openWindow(chargeOf(bytes));
   }
 
   /** A message that waits must not lie where the next read goes. */
@@ -137,11 +143,14 @@ export class TcpConnection extends Connection {
   }
 
   /** A kept message is the application's: its window is given back at once. */
-  override retainMessage(charge: number, data: Uint8Array): Uint8Array {
-    this.releaseMessage(charge);
-    return isReused(data) || data.byteLength < data.buffer.byteLength * KEPT_PART
-      ? new Uint8Array(data)
-      : data;
+  override retainMessage(token: number, data: Uint8Array): Uint8Array | undefined {
+    this.#openWindow(chargeOf(data.length));
+    if (token < 0) return this.#lent.keep(-token) ? undefined : data;
+    return isReused(data) || data.length < data.buffer.byteLength * KEPT_PART ? new Uint8Array(data) : data;
+  }
+
+  #openWindow(charge: number): void {
+    if (this.#window.release(charge)) this.#outbound.schedule();
   }
 
   // ---- the end ---------------------------------------------------------------------------------------------------
@@ -204,6 +213,7 @@ export class TcpConnection extends Connection {
     this.#heartbeat.stop();
     this.#parser.stop();
     this.#inbound.discard();
+    this.#lent.clear();
     this.#regions.clear();
   }
 

@@ -87,6 +87,19 @@ describe('the frame parser', () => {
     );
   });
 
+  it('says whether a message is a view of the chunk', () => {
+    const parser = new FrameParser(new Collector());
+    const piece = smallFrame(FrameType.DATA_PIECE, new Uint8Array(100));
+    const message = smallFrame(FrameType.DATA, new Uint8Array(100));
+    expect(parser.push(piece)).toBe(false);
+    expect(parser.push(Buffer.concat([smallFrame(FrameType.WINDOW, new Uint8Array(4)), piece]))).toBe(false);
+    expect(parser.push(Buffer.concat([piece, message, piece]))).toBe(true);
+    expect(parser.push(message.subarray(0, 4))).toBe(false);
+    expect(parser.push(message.subarray(4))).toBe(true);
+    expect(parser.push(message.subarray(0, 50))).toBe(false);
+    expect(parser.push(message.subarray(50))).toBe(false); // it was put together in memory of its own
+  });
+
   it('takes any bytes in any cuts: refuses them as a violation, or waits, and holds bounded memory', () => {
     const anything = fc.oneof(
       fc.uint8Array({ maxLength: 2000 }),

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { expectBytes, fill, numbered, numberOf, pattern, sameBytes, take } from '../../support/messages.js';
 import { connectPair } from '../../support/pair.js';
 import { type SetUp, scaled } from '../../support/set-up.js';
+import { until } from '../../support/until.js';
 
 const RELEASED = expect.objectContaining({ code: 'ERR_VERBMQ_LEASE_RELEASED' });
 
@@ -155,6 +156,26 @@ export function incomingLeases(setUp: SetUp): void {
     await all;
     const received = await take(client, filled + count);
     await Promise.all(echoes);
+    for (let n = 0; n < count; n++) expectBytes(received[filled + n]!, pattern(length, n));
+  });
+
+  test('what waited for a handler that sends it on is sent as it was, while more messages come', async () => {
+    const { client, server } = await connectPair(setUp);
+    const length = Math.min(client.maxMessageBytes, 100_000);
+    const filled = await fill(server, (n) => numbered(n, Math.min(client.maxMessageBytes, 5000)));
+    const count = 8;
+    const sent = [0, 1, 2, 3].map((n) => client.send(pattern(length, n)));
+    await until(() => server.stats().messagesQueued > 1);
+    const echoes: Promise<void>[] = [];
+    const all = new Promise<void>((resolve) => {
+      server.onMessage((message) => {
+        if (echoes.push(server.send(message.data)) === count) resolve();
+      });
+    });
+    for (let n = 4; n < count; n++) sent.push(client.send(pattern(length, n)));
+    await all;
+    const received = await take(client, filled + count);
+    await Promise.all([...sent, ...echoes]);
     for (let n = 0; n < count; n++) expectBytes(received[filled + n]!, pattern(length, n));
   });
 

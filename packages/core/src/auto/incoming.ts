@@ -1,4 +1,5 @@
 import type { Message } from '../contract/message.js';
+import { markReused } from '../contract/reused-memory.js';
 import { ENTRY_BYTES } from './batch.js';
 import { FrameKind, getUint32, HEADER_BYTES, messagesOf, protocolError } from './frames.js';
 
@@ -56,7 +57,10 @@ export class Incoming {
   /** A frame of one message, whose memory can be kept. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
   longFrame(lease: Message): void {
     this.#checkSingle(lease.data, 0, lease.data.length);
-    if (!this.#hooks.handlesAtOnce()) lease.retain();
+    if (!this.#hooks.handlesAtOnce()) {
+      lease.retain();
+      markReused(lease.data.buffer); // it was not the application that kept it: its lease ends as always
+    }
     const token = ++this.#tokens;
     this.#held.set(token, { below: lease, credited: false });
     this.#hooks.deliver(lease.data.subarray(HEADER_BYTES), token);

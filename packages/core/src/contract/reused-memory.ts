@@ -11,6 +11,11 @@ export function markReused(buffer: ArrayBufferLike): void {
   reused.add(buffer);
 }
 
+/** For transports: the application has kept the message that lies in this buffer, so it stays as it is until marked again. */
+export function markKept(buffer: ArrayBufferLike): void {
+  reused.delete(buffer);
+}
+
 /** Whether the bytes may be overwritten when the handler that has them returns. */
 export function isReused(data: Uint8Array): boolean {
   return any && reused.has(data.buffer);

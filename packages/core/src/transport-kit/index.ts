@@ -19,7 +19,7 @@ export {
   type ResolvedConnectionOptions,
   resolveConnectionOptions,
 } from '../contract/options.js';
-export { isReused, markReused } from '../contract/reused-memory.js';
+export { isReused, markKept, markReused } from '../contract/reused-memory.js';
 export type { ConnectAttempt, ListenRequest } from '../contract/transport.js';
 export { Heartbeat, type HeartbeatHooks } from './heartbeat.js';
 export { MemoryRegions } from './memory-regions.js';
