@@ -1,9 +1,9 @@
 // Every event of the connection manager, expected or not, in every state; and every call that can fail on the way.
 import { VerbmqError } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
-import { failure, settled } from '../support/expectations.js';
+import { failure, settled, turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
-import { connectPair } from '../support/pair.js';
+import { connectPair, transportForTest } from '../support/pair.js';
 import { CmEvent, onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -48,6 +48,24 @@ await onSimulatedDevice('rxe', (device) => {
 
   describe.each<Personality>(['rxe', 'siw'])('connecting over a device like %s', (personality) => {
     const steps = onTheWay.filter((step) => personality !== 'siw' || step !== 'connectResponse');
+
+    test('a first frame that is found while its handshake is given up makes no connection', async () => {
+      resetForTest(device, personality);
+      const handshakeTimeoutMs = 300;
+      const setUp = simulatedSetUp(device, { handshakeTimeoutMs });
+      const listener = await transportForTest(setUp).listen(setUp.listenAddress());
+      listener.onConnection(() => {});
+      device.hold('receive-completions');
+      const connection = await transportForTest(setUp).connect(listener.url);
+      await until(() => device.held('receive-completions') === 1);
+      // The loop is held up: the timer that gives up runs before anything can be polled.
+      await turns();
+      device.release('receive-completions');
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, handshakeTimeoutMs + 50);
+      await until(() => listener.stats().failed + listener.stats().accepted === 1);
+      expect(listener.stats()).toEqual({ accepted: 0, failed: 1 });
+      expect((await connection.closed).error?.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
+    });
 
     test.each(steps)('an event that never comes (%s) ends in time', async (step) => {
       resetForTest(device, personality);

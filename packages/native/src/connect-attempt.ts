@@ -73,6 +73,11 @@ class ConnectAttempt implements Endpoint {
   eventArrived(kind: number, a: number): void {
     const { engine, signal, options } = this.#init;
     signal.removeEventListener('abort', this.#cancel);
+    if (kind === EventKind.connected && signal.aborted) {
+      // Given up meanwhile; its end is on its way.
+      engine.native.takeDescription(this.handle);
+      return;
+    }
     if (kind === EventKind.connected) {
       const connection = new RdmaConnection({
         engine,

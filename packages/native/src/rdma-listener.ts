@@ -138,11 +138,16 @@ class Handshake implements Endpoint {
   }
 
   messageArrived(): void {
-    // No message comes before `accepted`, which puts the connection in this object's place.
+    // No message comes before `accepted`, which puts the connection in this object's place, or after it has been given up.
   }
 
   eventArrived(kind: number, a: number): void {
     clearTimeout(this.#timer);
+    if (kind === EventKind.accepted && this.#error !== undefined) {
+      // The peer's first frame was found while this was being given up: what ends here never was a connection.
+      this.#engine.native.takeDescription(this.handle);
+      return;
+    }
     if (kind === EventKind.accepted) {
       const connection = new RdmaConnection({
         engine: this.#engine,
