@@ -70,7 +70,7 @@ await onSimulatedDevice('rxe', (device) => {
       test.each(EVENTS)('is told %s', async (event) => {
         resetForTest(device, personality);
         const pair = await simulatedPair(device);
-        tellBoth(device, event);
+        await tellBoth(device, event);
         if (fatalWhenUp.includes(event)) {
           await expectLost(pair);
         } else {
@@ -92,7 +92,7 @@ await onSimulatedDevice('rxe', (device) => {
         const pair = await simulatedPair(device);
         device.hold('hardware');
         const closing = pair.client.close();
-        tellBoth(device, event);
+        await tellBoth(device, event);
         if (fatalWhenUp.includes(event)) {
           await expectLost(pair);
         } else {
@@ -182,7 +182,12 @@ class Attempt {
   }
 }
 
-function tellBoth(device: SimulatedDevice, event: Event): void {
+/** What the two sides of a connection are told until both are up: the address, the route, the request, two answers. */
+const EVENTS_OF_CONNECTING = 5;
+
+async function tellBoth(device: SimulatedDevice, event: Event): Promise<void> {
+  // The first frame may overtake the last of them.
+  await until(() => device.count('cm-events') >= EVENTS_OF_CONNECTING);
   expect(device.raiseCmEvent(CmEvent[event], -errno.ETIMEDOUT)).toBe(2);
 }
 
