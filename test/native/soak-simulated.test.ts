@@ -5,7 +5,7 @@ import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { expectEnds } from './soak/expectations.js';
 import { Script } from './soak/script.mjs';
 import { soakOf } from './soak/settings.js';
-import { SoakServer, soakAsClient, Tally } from './soak/sides.mjs';
+import { PATIENT, SoakServer, soakAsClient, Tally } from './soak/sides.mjs';
 
 /** Long enough for several pieces of a read, and short enough for many messages in a second. */
 const LONGEST = 1024 * 1024;
@@ -22,7 +22,7 @@ await onSimulatedDevice('rxe', (device) => {
           resetForTest(device, personality);
           const pair = await simulatedPair(device, {
             polling,
-            peerTimeoutMs: 10_000,
+            ...PATIENT,
             // Leases that must wait for each other, and retained messages beyond what may stay registered.
             largeMemoryBytes: 2 * LONGEST,
           });

@@ -10,7 +10,7 @@ import { expectEnds } from './soak/expectations.js';
 import { growth, type Memory, settledMemory } from './soak/memory.mjs';
 import { Script } from './soak/script.mjs';
 import { soakOf } from './soak/settings.js';
-import { CONNECTIONS, SoakServer } from './soak/sides.mjs';
+import { CONNECTIONS, PATIENT, SoakServer } from './soak/sides.mjs';
 import { SoakPeer } from './soak/soak-peer.js';
 import { countVerbsObjects } from './verbs-objects.js';
 
@@ -23,7 +23,7 @@ const PHASES = 4;
 const LONGEST_LIFE = Math.min(2000, messages / 4);
 
 async function listen() {
-  const transport = new RdmaTransport();
+  const transport = new RdmaTransport(PATIENT);
   onTestFinished(() => transport.close());
   const listener = await transport.listen({ host, port: 0 });
   const script = new Script(options);

@@ -168,6 +168,8 @@ export class LargeReceiver {
       try {
         next.buffer = this.#pool.take(next.bytes);
       } catch (error) {
+        // The engine has ended the connection already, and is about to tell why.
+        if ((error as VerbmqError).code === 'ERR_VERBMQ_CONNECTION_LOST') return;
         // Where all connections together have as much as they may, one of them will give some back.
         if ((error as VerbmqError).reason === LIMIT_REACHED)
           this.#engine.poolMemory.whenFreed(this.#readAgain);

@@ -14,13 +14,11 @@ export function expectEnds(script: Script, next: number, client: Tally, server: 
   ] as const) {
     const {
       closed: inOrder = 0,
-      ERR_VERBMQ_ABORTED: aborted = 0,
-      ERR_VERBMQ_PEER_ABORTED: told = 0,
-      // An abort is told as far as it still can be: the news that the peer is gone may come first.
-      ERR_VERBMQ_CONNECTION_LOST: lost = 0,
+      ERR_VERBMQ_ABORTED = 0,
+      ERR_VERBMQ_PEER_ABORTED = 0,
       ...others
     } = tally.ended;
-    expect({ inOrder, aborted, peerAborted: told + lost, others }).toEqual({
+    expect({ inOrder, aborted: ERR_VERBMQ_ABORTED, peerAborted: ERR_VERBMQ_PEER_ABORTED, others }).toEqual({
       inOrder: closed,
       aborted: own,
       peerAborted: peers,

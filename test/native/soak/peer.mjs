@@ -2,10 +2,10 @@
 import { RdmaTransport } from '@verbmq/native';
 import { settledMemory } from './memory.mjs';
 import { Script } from './script.mjs';
-import { soakAsClient, Tally } from './sides.mjs';
+import { PATIENT, soakAsClient, Tally } from './sides.mjs';
 
 const script = new Script(JSON.parse(/** @type {string} */ (process.argv[2])));
-const transport = new RdmaTransport();
+const transport = new RdmaTransport(PATIENT);
 const tally = new Tally();
 
 process.on('disconnect', () => process.exit());

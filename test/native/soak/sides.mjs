@@ -6,6 +6,14 @@ import { liveEnd } from './end.mjs';
 /** @typedef {import('@verbmq/core').Connection} Connection */
 /** @typedef {import('./script.mjs').Script} Script */
 
+const PATIENCE_MS = 120_000;
+/** Options of both sides. A soak is not about time: a machine that is busy with other things takes as long as it takes. */
+export const PATIENT = {
+  handshakeTimeoutMs: PATIENCE_MS,
+  closeTimeoutMs: PATIENCE_MS,
+  peerTimeoutMs: PATIENCE_MS,
+};
+
 /** Connections at a time. */
 export const CONNECTIONS = 16;
 
@@ -109,7 +117,7 @@ export async function soakAsClient(transport, url, script, { messages, first, ta
   async function lane() {
     while (arrived < messages) {
       const number = next++;
-      const connection = await transport.connect(url);
+      const connection = await transport.connect(url, { timeoutMs: PATIENCE_MS });
       const word = new Uint8Array(4);
       new DataView(word.buffer).setUint32(0, number);
       connection.send(word).catch(() => {}); // if it has ended already, that is told below

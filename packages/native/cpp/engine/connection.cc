@@ -202,6 +202,7 @@ void connection::post_receives() {
     post_failure_ = failure{error.reason(), error.what()};
     return;
   }
+  receives_posted_ += static_cast<uint32_t>(count);
   credits_.reposted(free_data_, free_control_);
   free_slots_.clear();
   free_data_ = 0;
@@ -209,6 +210,7 @@ void connection::post_receives() {
 }
 
 std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, received_frame& frame) {
+  if (!pool_) --receives_posted_;
   if (bytes < frame_header::bytes) return protocol_failure("a frame of " + std::to_string(bytes) + " bytes");
   const auto header = frame_header::read(receive_slot(slot));
   if (!header) return protocol_failure("a frame of unknown type");

@@ -117,6 +117,8 @@ class connection {
   std::optional<failure> receive(uint32_t slot, uint32_t bytes, received_frame& frame);
   /// The peer has used its credits up; flush() sees whether the pool lends it more.
   bool may_be_lent_more() const noexcept { return may_be_lent_more_; }
+  /// Receives of its own that the device has not completed; those that are shared are not counted.
+  uint32_t receives_posted() const noexcept { return receives_posted_; }
   const uint8_t* payload(uint32_t slot) const { return receive_slot(slot) + frame_header::bytes; }
 
   /// Completes the send `number` and all sends before it.
@@ -152,7 +154,10 @@ class connection {
   bool finish_wanted = false; // both sides have closed; end when the farewell is complete
   std::optional<failure> first_failure;
   bool connecting_elsewhere = false;  // another thread uses the identifier
-  bool peer_gone = false;     // the peer has ended its queue pair in order
+  /// Set when devices or rdma_cm say that the connection is lost: why, unless the peer's last frames, which may still be on
+  /// their way to the completion queue, tell of another end.
+  std::optional<failure> loss;
+  std::shared_ptr<void> flush_deadline;  // while that is open
   handle listener;            // of the accepting side
   uint8_t offered_responder = 0;  // read depths in the peer's request
   uint8_t offered_initiator = 0;
@@ -223,6 +228,7 @@ class connection {
   uint32_t next_control_frame_ = 0;
 
   std::vector<uint32_t> free_slots_;  // receive slots waiting to be posted again
+  uint32_t receives_posted_ = 0;
   uint32_t free_data_ = 0;
   uint32_t free_control_ = 0;
   std::optional<failure> post_failure_;

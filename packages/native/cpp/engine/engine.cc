@@ -141,7 +141,7 @@ void engine::finish(handle finished) {
 void engine::abort(handle aborted, std::string text, frame_type type) {
   connection* found = find(aborted);
   if (found == nullptr) return;
-  if (found->phase() != connection_phase::open) {
+  if (found->phase() != connection_phase::open || found->loss) {
     doom(*found, std::nullopt);
     return;
   }
@@ -206,9 +206,9 @@ void engine::flush() {
     connection* of = find(dirty_[i]);
     if (of == nullptr) continue;
     of->dirty = false;
-    if (of->doomed) continue;
+    if (of->doomed || of->loss) continue;
     if (auto why = of->flush()) {
-      fail(*of, std::move(*why));
+      lose(*of, std::move(*why));
       continue;
     }
     if (of->stalled()) stalled.push_back(of->self());
@@ -233,13 +233,12 @@ void engine::doom(connection& of, std::optional<failure> why) {
 }
 
 void engine::settle(connection& of) {
-  const bool farewell_known = of.farewell_complete() || of.peer_gone;
-  if (farewell_known && (of.finish_wanted || of.abort_sent())) doom(of, std::nullopt);
+  if ((of.farewell_complete() || of.loss) && (of.finish_wanted || of.abort_sent())) doom(of, std::nullopt);
 }
 
 void engine::reap() {
   if (doomed_.empty()) return;
-  // What arrived before the end is still delivered: destroying a queue pair may drop its completions.
+  // What has come is still delivered: destroying a queue pair may drop its completions.
   while (poll_devices() == batch) {
   }
   for (const handle each : std::exchange(doomed_, {})) {
@@ -247,6 +246,8 @@ void engine::reap() {
     if (of == nullptr || drain(*of)) continue;
     // The peer ends its queue pair as soon as it has our close; that is an orderly end for both.
     const bool orderly = of->all_exchanged();
+    // What the peer or the device itself has said comes first.
+    if (!of->first_failure) of->first_failure = std::move(of->loss);
     const bool failed = of->first_failure.has_value() && !orderly;
     if (failed) failures_[each.value()] = std::move(*of->first_failure);
     if (of->has_queue_pair()) {

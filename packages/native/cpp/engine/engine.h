@@ -34,6 +34,8 @@ class engine_host {
   virtual std::shared_ptr<void> watch(int fd, readable what) = 0;
   /// Runs `work` on another thread, then `done` on this one, also when the engine is gone by then.
   virtual void run_elsewhere(std::function<void()> work, std::function<void()> done) = 0;
+  /// Calls `due` after so many milliseconds, unless the object returned is let go before.
+  virtual std::shared_ptr<void> after(uint32_t delay_ms, std::function<void()> due) = 0;
 };
 
 /// What a device has reported by itself, or what became of it.
@@ -173,8 +175,11 @@ class engine {
   void report_up(connection& of, event_kind kind);
   /// The connection ends at the next reap(); the first reason given counts.
   void doom(connection& of, std::optional<failure> why);
-  /// Ends the connection: for what the device itself has to report of it, or for this.
-  void fail(connection& of, failure why);
+  /// The connection is lost. It ends when everything that its device has received is taken: for what the peer has said in
+  /// it, for what the device itself has to report, or for this.
+  void lose(connection& of, failure why);
+  /// Everything that was received on a lost connection is taken.
+  void end_lost(connection& of);
   void reap();
   /// What every connection and listener stood on has failed.
   void fail_all(const verbs_error& error);
@@ -193,7 +198,6 @@ class engine {
   void handle_cm_event(const cm_event& event);
   void handle_connect_request(const cm_event& event);
   void handle_established(connection& of, const cm_event& event);
-  void handle_disconnected(connection& of);
   void connect_now(connection& of);
   void connect_elsewhere(connection& of);
   size_t poll_devices();

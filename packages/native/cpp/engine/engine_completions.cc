@@ -8,6 +8,49 @@
 
 namespace verbmq {
 
+namespace {
+
+failure failure_of(const connection& of, const work_id& work, const ibv_wc& completion) {
+  // Of a failed completion only the work id, the status and the vendor's code are valid.
+  std::string message;
+  std::string reason = "lost";
+  switch (completion.status) {
+    case IBV_WC_WR_FLUSH_ERR:
+      message = "the connection was lost: the peer's process ended, or its network did";
+      break;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+      message = "the connection was lost: the peer's device does not answer";
+      break;
+    case IBV_WC_REM_ACCESS_ERR:
+      // The memory of a process that is being ended goes before its queue pair.
+      if (work.kind == work_kind::operation && of.is_fetch(work.number)) {
+        message = "the connection was lost: the peer took back a message before it was read, as when its process ends";
+        break;
+      }
+      reason = "remote-access";
+      message = "the peer's device refused an access to its memory";
+      break;
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_GENERAL_ERR:
+      // So iWARP devices report a send whose TCP connection broke under it.
+      if (of.device()->context().is_iwarp()) {
+        message = "the connection was lost: the peer's process ended, or its network did";
+        break;
+      }
+      [[fallthrough]];
+    default:
+      reason = "device";
+      message = "the queue pair failed";
+  }
+  message += " (" + completion_status_name(completion.status) + ", vendor code " +
+             std::to_string(completion.vendor_err) + ")";
+  return {std::move(reason), std::move(message)};
+}
+
+}  // namespace
+
 size_t engine::poll() {
   const size_t total = poll_devices();
   if (take_drained()) reap();
@@ -45,6 +88,7 @@ void engine::handle_completion(const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) return handle_failed_completion(*of, work, completion);
   if (work.kind == work_kind::receive) {
     handle_receive(*of, work.number, completion.byte_len);
+    if (of->loss && (of->all_exchanged() || of->receives_posted() == 0)) end_lost(*of);
   } else {
     if (work.kind == work_kind::send) of->complete_send(work.number);
     else of->complete_operation(work.number);
@@ -117,45 +161,12 @@ bool engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
 }
 
 void engine::handle_failed_completion(connection& of, const work_id& work, const ibv_wc& completion) {
+  if (of.doomed) return;
   // What is flushed while a connection is being set up only says that the attempt has failed. Why, the connection
   // manager tells, which may be later; its deadlines are those of the attempt.
-  if (completion.status == IBV_WC_WR_FLUSH_ERR && of.phase() != connection_phase::open) return;
-  // Of a failed completion only the work id, the status and the vendor's code are valid.
-  std::string message;
-  std::string reason = "lost";
-  switch (completion.status) {
-    case IBV_WC_WR_FLUSH_ERR:
-      message = "the connection was lost: the peer's process ended, or its network did";
-      break;
-    case IBV_WC_RETRY_EXC_ERR:
-    case IBV_WC_RNR_RETRY_EXC_ERR:
-    case IBV_WC_RESP_TIMEOUT_ERR:
-      message = "the connection was lost: the peer's device does not answer";
-      break;
-    case IBV_WC_REM_ACCESS_ERR:
-      // The memory of a process that is being ended goes before its queue pair.
-      if (work.kind == work_kind::operation && of.is_fetch(work.number)) {
-        message = "the connection was lost: the peer took back a message before it was read, as when its process ends";
-        break;
-      }
-      reason = "remote-access";
-      message = "the peer's device refused an access to its memory";
-      break;
-    case IBV_WC_LOC_QP_OP_ERR:
-    case IBV_WC_GENERAL_ERR:
-      // So iWARP devices report a send whose TCP connection broke under it.
-      if (of.device()->context().is_iwarp()) {
-        message = "the connection was lost: the peer's process ended, or its network did";
-        break;
-      }
-      [[fallthrough]];
-    default:
-      reason = "device";
-      message = "the queue pair failed";
-  }
-  message += " (" + completion_status_name(completion.status) + ", vendor code " +
-             std::to_string(completion.vendor_err) + ")";
-  fail(of, failure{std::move(reason), std::move(message)});
+  if (completion.status == IBV_WC_WR_FLUSH_ERR && of.phase() != connection_phase::open && !of.loss) return;
+  if (!of.loss) lose(of, failure_of(of, work, completion));
+  if (work.kind == work_kind::receive) end_lost(of);
 }
 
 }  // namespace verbmq

@@ -17,6 +17,8 @@ constexpr uint8_t retry_count = 7;
 constexpr uint8_t rnr_retry_count = 6;
 // Code of 0.64 ms (InfiniBand specification, table 45); 0, which rdma_cm leaves, means 655 ms.
 constexpr uint8_t min_rnr_timer = 12;
+// Drivers flush at once or within milliseconds, or never.
+constexpr uint32_t flush_timeout_ms = 250;
 
 uint8_t read_depth(int device, int other) {
   return static_cast<uint8_t>(std::max(0, std::min({device, other, wished_read_depth})));
@@ -135,11 +137,11 @@ void engine::handle_cm_event(const cm_event& event) {
     case RDMA_CM_EVENT_REJECTED:
       // They speak of an attempt. To a side that has accepted, or is up, they only say that the other one is not.
       if (of->phase() >= connection_phase::requested) {
-        return doom(*of, failure{"lost", "the connection was lost: the peer has given it up"});
+        return lose(*of, failure{"lost", "the connection was lost: the peer has given it up"});
       }
       return doom(*of, failed_attempt(event));
     case RDMA_CM_EVENT_DISCONNECTED:
-      return handle_disconnected(*of);
+      return lose(*of, failure{"lost", "the connection was lost: the peer's process ended, or its network did"});
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       // Each identifier hears of it; the first one speaks for all.
       if (!of->doomed) lose_device(of->id().verbs(), "removed");
@@ -257,16 +259,31 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
   }
 }
 
-void engine::handle_disconnected(connection& of) {
-  // The last frames of the peer may still wait in the completion queue, its close among them.
-  while (poll_devices() == batch) {
-  }
-  if (of.all_exchanged() && !of.finish_wanted) {
-    // In order, but JavaScript has yet to say that it has seen the end.
-    of.peer_gone = true;
-    return;
-  }
-  fail(of, failure{"lost", "the connection was lost: the peer's process ended, or its network did"});
+// News of an end can come before the peer's last frames: its abort, or its close. A device may acknowledge a frame, and the
+// peer go on that, before the completion can be polled; and a send of our own may fail on the way. So the queue pair is
+// moved to the error state, in which the device takes nothing more and completes every receive, in order: the first one
+// that is flushed stands behind all that has come. Where receives are shared none is flushed, and reap() waits for the device.
+void engine::lose(connection& of, failure why) {
+  if (of.doomed || of.loss) return;
+  // A device that is gone fails whatever it is asked; one that has refused an access loses the peer.
+  handle_device_events();
+  if (of.doomed) return;
+  of.loss = std::move(why);
+  const bool may_receive = of.phase() == connection_phase::open || of.phase() == connection_phase::accepting;
+  if (!may_receive || of.pool() || of.all_exchanged() || of.receives_posted() == 0) return end_lost(of);
+  of.id().disconnect();
+  of.flush_deadline = host_.after(flush_timeout_ms, [this, name = of.self()] {
+    // A process that was held up finds this timer and the completions at once.
+    while (poll_devices() == batch) {
+    }
+    if (connection* still = find(name)) end_lost(*still);
+    reap();
+  });
+}
+
+void engine::end_lost(connection& of) {
+  handle_device_events();
+  doom(of, std::nullopt);
 }
 
 }  // namespace verbmq

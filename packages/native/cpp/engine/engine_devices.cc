@@ -62,12 +62,6 @@ void engine::handle_device_event(device_resources& device, const device_event& e
   }
 }
 
-void engine::fail(connection& of, failure why) {
-  // A device that is gone fails whatever it is asked; one that has refused an access loses the peer.
-  if (!of.doomed) handle_device_events();
-  doom(of, std::move(why));
-}
-
 void engine::fail_users_of(const void* queue, const failure& why) {
   for (const entry& each : entries_) {
     if (each.peer && each.peer->id().stands_on(queue)) doom(*each.peer, why);

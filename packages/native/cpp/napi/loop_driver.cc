@@ -48,11 +48,11 @@ loop_driver::poll_handle* loop_driver::start_poll(int fd, uv_poll_cb callback) {
   return watched;
 }
 
-void loop_driver::stop_poll(poll_handle* watched) {
-  // close() has stopped everything; what is let go later finds nothing here.
-  if (polls_.erase(watched) == 0) return;
-  uv_close(reinterpret_cast<uv_handle_t*>(&watched->handle), [](uv_handle_t* handle) {
-    const std::unique_ptr<poll_handle> closed(static_cast<poll_handle*>(handle->data));
+template <typename owned>
+void loop_driver::stop(std::set<owned*>& open, owned* unused) {
+  if (open.erase(unused) == 0) return;
+  uv_close(reinterpret_cast<uv_handle_t*>(&unused->handle), [](uv_handle_t* handle) {
+    const std::unique_ptr<owned> closed(static_cast<owned*>(handle->data));
     closed->driver->handle_closed();
   });
 }
@@ -65,7 +65,28 @@ std::shared_ptr<void> loop_driver::watch(int fd, readable what) {
     static_cast<poll_handle*>(handle->data)->driver->on_device_events();
   };
   poll_handle* watched = start_poll(fd, what == readable::completions ? on_completions : on_events);
-  return {watched, [this](poll_handle* unused) { stop_poll(unused); }};
+  return {watched, [this](poll_handle* unused) { stop(polls_, unused); }};
+}
+
+std::shared_ptr<void> loop_driver::after(uint32_t delay_ms, std::function<void()> due) {
+  auto* timer = new timer_handle();
+  timer->driver = this;
+  timer->due = std::move(due);
+  timer->handle.data = timer;
+  uv_timer_init(loop_, &timer->handle);
+  // The loop's clock stands still within a turn, however long that is.
+  uv_update_time(loop_);
+  const uv_timer_cb callback = [](uv_timer_t* handle) {
+    auto* expired = static_cast<timer_handle*>(handle->data);
+    loop_driver& self = *expired->driver;
+    expired->due();
+    if (self.deliver_() && !self.stopped_) self.submitted();
+  };
+  uv_timer_start(&timer->handle, callback, delay_ms, 0);
+  uv_unref(reinterpret_cast<uv_handle_t*>(&timer->handle));
+  ++open_handles_;
+  timers_.insert(timer);
+  return {timer, [this](timer_handle* unused) { stop(timers_, unused); }};
 }
 
 void loop_driver::run_elsewhere(std::function<void()> work, std::function<void()> done) {
@@ -203,7 +224,8 @@ void loop_driver::close(std::function<void()> closed) {
   uv_close(reinterpret_cast<uv_handle_t*>(&idle_.handle), [](uv_handle_t* handle) {
     static_cast<owned_handle<uv_idle_t>*>(handle->data)->driver->handle_closed();
   });
-  while (!polls_.empty()) stop_poll(*polls_.begin());
+  while (!polls_.empty()) stop(polls_, *polls_.begin());
+  while (!timers_.empty()) stop(timers_, *timers_.begin());
 }
 
 void loop_driver::handle_closed() {

@@ -35,6 +35,7 @@ class loop_driver final : public engine_host {
   // engine_host
   std::shared_ptr<void> watch(int fd, readable what) override;
   void run_elsewhere(std::function<void()> work, std::function<void()> done) override;
+  std::shared_ptr<void> after(uint32_t delay_ms, std::function<void()> due) override;
 
  private:
   enum class progress { idle, more, stopped };
@@ -45,9 +46,14 @@ class loop_driver final : public engine_host {
     loop_driver* driver;
   };
   using poll_handle = owned_handle<uv_poll_t>;
+  struct timer_handle : owned_handle<uv_timer_t> {
+    std::function<void()> due;
+  };
 
   poll_handle* start_poll(int fd, uv_poll_cb callback);
-  void stop_poll(poll_handle* watched);
+  /// Closes what is in `open`, which then frees itself; what close() has stopped is not there.
+  template <typename owned>
+  void stop(std::set<owned*>& open, owned* unused);
   void on_cm_readable();
   void on_device_events();
   void on_channel_readable();
@@ -67,7 +73,9 @@ class loop_driver final : public engine_host {
   std::function<bool()> deliver_;
   engine* engine_ = nullptr;
   poll_handle* cm_poll_ = nullptr;
-  std::set<poll_handle*> polls_;  // those that are not closing; the loop owns the others
+  // Those that are not closing; the loop owns the others.
+  std::set<poll_handle*> polls_;
+  std::set<timer_handle*> timers_;
   owned_handle<uv_idle_t> idle_{};
   bool turning_ = false;
   bool armed_ = true;

@@ -144,7 +144,9 @@ void cm_id::accept(const rdma_conn_param& parameters) {
 
 void cm_id::reject(const void* private_data, uint8_t bytes) noexcept { library().reject(id_, private_data, bytes); }
 
-void cm_id::disconnect() noexcept { library().disconnect(id_); }
+void cm_id::disconnect() noexcept {
+  if (!std::exchange(disconnected_, true)) library().disconnect(id_);
+}
 
 void cm_id::set_min_rnr_timer(uint8_t code) noexcept {
   // Only a safety net: credits keep receivers ready, and a device that refuses this change works all the same.

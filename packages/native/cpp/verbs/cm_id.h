@@ -94,7 +94,8 @@ class cm_id {
   void connect(const rdma_conn_param& parameters);
   void accept(const rdma_conn_param& parameters);
   void reject(const void* private_data, uint8_t bytes) noexcept;
-  /// Moves the queue pair to the error state and tells the peer. A connection that is not up is no error here.
+  /// Moves the queue pair to the error state and tells the peer. A connection that is not up is no error here, nor a
+  /// second call.
   void disconnect() noexcept;
   /// How long a peer waits after a receiver-not-ready answer; rdma_cm leaves the longest time there is.
   void set_min_rnr_timer(uint8_t code) noexcept;
@@ -110,6 +111,7 @@ class cm_id {
   const verbs_library& library() const noexcept { return *channel_->library(); }
 
   std::shared_ptr<event_channel> channel_;
+  bool disconnected_ = false;
   rdma_cm_id* id_ = nullptr;
   std::shared_ptr<protection_domain> domain_;
   std::shared_ptr<completion_queue> queue_;
