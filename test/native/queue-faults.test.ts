@@ -2,6 +2,7 @@
 import type { Connection } from '@verbmq/core';
 import type { Polling } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
+import { turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { nextConnection, type Pair } from '../support/pair.js';
 import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
@@ -14,6 +15,14 @@ await onSimulatedDevice('rxe', (device) => {
 
   async function sendAll(from: Connection, count: number, length = 4): Promise<void> {
     for (let n = 0; n < count; n++) await from.send(numbered(n, length));
+  }
+
+  /** Each message is followed by a control frame that tells when it has left. */
+  async function sendAndDrain(from: Connection, count: number): Promise<void> {
+    for (let n = 0; n < count; n++) {
+      await from.send(numbered(n));
+      await from.drain();
+    }
   }
 
   /** Sends `count` numbered messages each way at once, and finds all of them in order. */
@@ -185,6 +194,46 @@ await onSimulatedDevice('rxe', (device) => {
       await until(() => numbers.length === 40);
       expect(numbers).toEqual(upTo(40));
       expect(await uncaught).toMatchObject({ message: 'thrown by the handler' });
+    });
+
+    test.each([
+      ['own receive slots', {}, 8],
+      ['shared receive slots', { sharedReceiveQueue: { slots: 64 } }, 4],
+    ])('control frames that cross leave room for what gives their slots back (%s)', async (_, own, slots) => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device, { ...own, heartbeatIntervalMs: 0 });
+      await Promise.all([take(pair.client, 1), sendAll(pair.server, 1)]);
+      device.hold('receive-completions');
+      const sending = [sendAndDrain(pair.client, slots), sendAndDrain(pair.server, 8)];
+      // All of the messages, and all of the other frames but one in each direction.
+      await until(() => device.held('receive-completions') >= 2 * (slots + 8) - 2);
+      await turns();
+      device.release('receive-completions');
+      await Promise.all(sending);
+      await Promise.all([pair.client.close(), pair.server.close()]);
+      for (const { closed } of [pair.client, pair.server])
+        expect(await closed).toMatchObject({ graceful: true });
+      await expectNothingLeft(device, pair);
+    });
+
+    test('a message brings what a control frame waits for, also to an application that has paused', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
+      await Promise.all([take(pair.client, 1), sendAll(pair.server, 1)]);
+      pair.client.pause();
+      pair.server.onMessage(({ data }) => {
+        if (numberOf(data) === 0) void pair.server.send(data);
+      });
+      device.hold('receive-completions');
+      const sending = sendAndDrain(pair.client, 8);
+      await until(() => device.held('receive-completions') >= 15);
+      await turns();
+      device.release('receive-completions');
+      await sending;
+      expect(pair.client.stats().messagesQueued).toBe(1);
+      pair.client.onMessage(() => {});
+      pair.client.resume();
+      await expectNothingLeft(device, pair);
     });
 
     test('a full send queue is backpressure', async () => {

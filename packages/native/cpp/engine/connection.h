@@ -117,6 +117,8 @@ class connection {
   std::optional<failure> receive(uint32_t slot, uint32_t bytes, received_frame& frame);
   /// The peer has used its credits up; flush() sees whether the pool lends it more.
   bool may_be_lent_more() const noexcept { return may_be_lent_more_; }
+  /// A control frame waits for the peer to give a slot back; flush() sees whether it has.
+  bool waits_for_control_credit() const noexcept { return waits_for_control_credit_; }
   /// Receives of its own that the device has not completed; those that are shared are not counted.
   uint32_t receives_posted() const noexcept { return receives_posted_; }
   const uint8_t* payload(uint32_t slot) const { return receive_slot(slot) + frame_header::bytes; }
@@ -176,6 +178,7 @@ class connection {
   bool take_back_credits(uint32_t slot, uint32_t length);
   void move_gate(gate_word word, uint32_t count) noexcept;
   void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled = false);
+  bool may_stage_control() noexcept;
   bool stage_control(frame_type type, send_class what, bool signalled = false);
   bool stage_pong();
   void stage_operations();
@@ -225,6 +228,7 @@ class connection {
   uint32_t unsignalled_data_ = 0;
   uint32_t unsignalled_control_ = 0;
   uint32_t control_outstanding_ = 0;
+  bool waits_for_control_credit_ = false;
   uint32_t next_control_frame_ = 0;
 
   std::vector<uint32_t> free_slots_;  // receive slots waiting to be posted again

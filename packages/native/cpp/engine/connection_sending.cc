@@ -61,8 +61,16 @@ void connection::stage_operations() {
   }
 }
 
+bool connection::may_stage_control() noexcept {
+  if (!credits_.may_send_control()) {
+    waits_for_control_credit_ = true;
+    return false;
+  }
+  return !ledger_.full() && control_outstanding_ < control_send_slots;
+}
+
 bool connection::stage_control(frame_type type, send_class what, bool signalled) {
-  if (!credits_.may_send_control() || ledger_.full() || control_outstanding_ >= control_send_slots) return false;
+  if (!may_stage_control()) return false;
   uint8_t* frame = memory_.control_frame(sizes_, next_control_frame_);
   next_control_frame_ = (next_control_frame_ + 1) % control_send_slots;
   stage(type, what, frame, 0, signalled);
@@ -72,7 +80,7 @@ bool connection::stage_control(frame_type type, send_class what, bool signalled)
 // What an idle side has been lent of a shared pool goes back with its answer.
 bool connection::stage_pong() {
   const bool idle = pending_.empty() && peer_.withheld_slots > 0;
-  if (!credits_.may_send_control() || ledger_.full() || control_outstanding_ >= control_send_slots) return false;
+  if (!may_stage_control()) return false;
   const uint32_t unused = idle ? credits_.return_unused() : 0;
   if (unused == 0) return stage_control(frame_type::pong, send_class::control);
   move_gate(gate_limit, static_cast<uint32_t>(memory_.gate[gate_limit]) - unused);
@@ -85,16 +93,17 @@ bool connection::stage_pong() {
 
 // One buffer of each kind is enough: the peer has read the last question when it answers, and the last answer when it asks.
 bool connection::stage_note(frame_type type, uint8_t* frame, const note_bytes& said) {
-  if (!credits_.may_send_control() || ledger_.full() || control_outstanding_ >= control_send_slots) return false;
+  if (!may_stage_control()) return false;
   std::memcpy(frame + frame_header::bytes, said.data(), said.size());
   stage(type, send_class::control, frame, static_cast<uint32_t>(said.size()));
   return true;
 }
 
 void connection::stage_all() {
+  waits_for_control_credit_ = false;
   if (wants_.abort) {
     // Nothing follows an abort, so it does not wait for the data before it.
-    if (abort_sent_ || !credits_.may_send_control() || ledger_.full()) return;
+    if (abort_sent_ || !credits_.may_send_abort() || ledger_.full()) return;
     const size_t room = std::min<size_t>(abort_text_bytes, peer_.slot_bytes - frame_header::bytes);
     const size_t length = std::min(room, abort_text_.size());
     uint8_t* frame = memory_.abort_frame(sizes_);

@@ -25,7 +25,11 @@ class credits {
 
   // Gates for sending.
   bool may_send_data() const noexcept { return data_ > 0; }
-  bool may_send_control() const noexcept { return control_ > 0; }
+  /// The last slot is kept for a frame that gives slots back: if both sides spent theirs on frames that cross and give none
+  /// back, neither could give any back any more.
+  bool may_send_control() const noexcept { return control_ > 1 || (control_ == 1 && unreturned_control_ > 0); }
+  /// Nothing follows an abort.
+  bool may_send_abort() const noexcept { return control_ > 0; }
   uint32_t data_available() const noexcept { return data_; }
   void sent_data() noexcept { --data_; }
   void sent_control() noexcept { --control_; }

@@ -122,7 +122,8 @@ bool engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
     doom(of, std::move(why));
     return false;
   }
-  if (of.may_be_lent_more()) mark_dirty(of);
+  // A message may bring what a control frame waits for.
+  if (of.may_be_lent_more() || of.waits_for_control_credit()) mark_dirty(of);
   switch (frame.type) {
     case frame_type::data:
       events_.push(event_kind::message, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
