@@ -4,14 +4,14 @@ import type { CloseInfo, Connection } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { settled, turns } from '../support/expectations.js';
 import { numbered, numberOf } from '../support/messages.js';
-import { nextConnection } from '../support/pair.js';
+import { nextConnection, type Pair, transportForTest } from '../support/pair.js';
 import {
   CompletionStatus,
   onSimulatedDevice,
   type Personality,
   resetForTest,
 } from '../support/simulated-device.js';
-import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
+import { expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
 await onSimulatedDevice('rxe', (device) => {
@@ -106,6 +106,49 @@ await onSimulatedDevice('rxe', (device) => {
       device.release('receive-completions');
       expect((await pair.server.closed).error?.code).toBe('ERR_VERBMQ_PEER_ABORTED');
       await expectNothingLeft(device, pair);
+    });
+
+    // What has come waits in the completion queue, and only the connection manager's news wakes the server.
+    describe.each([
+      ['its own receives', {}],
+      ['shared receives', { sharedReceiveQueue: { slots: 64 } }],
+    ])('at a server with %s', (_, own) => {
+      async function sleepingServer(): Promise<Pair> {
+        resetForTest(device, personality);
+        const setUp = simulatedSetUp(device, { ...own, polling: 'event' });
+        const serverTransport = transportForTest(setUp);
+        const clientTransport = transportForTest(simulatedSetUp(device, { polling: 'busy' }));
+        const listener = await serverTransport.listen(setUp.listenAddress());
+        const accepted = nextConnection(listener);
+        const client = await clientTransport.connect(listener.url);
+        const server = await accepted;
+        await turns();
+        device.hold('cq-events');
+        return { client, server, listener, clientTransport, serverTransport };
+      }
+
+      test('an abort that was not noticed is told as one, behind every message that came before it', async () => {
+        const pair = await sleepingServer();
+        const numbers: number[] = [];
+        pair.server.onMessage(({ data }) => {
+          numbers.push(numberOf(data));
+        });
+        const sent = device.count('sends');
+        for (let n = 0; n < 4; n++) await pair.client.send(numbered(n));
+        await until(() => device.count('sends') >= sent + 4);
+        pair.client.abort('enough');
+        expect((await pair.server.closed).error?.code).toBe('ERR_VERBMQ_PEER_ABORTED');
+        expect(numbers).toEqual([0, 1, 2, 3]);
+        await expectNothingLeft(device, pair);
+      });
+
+      test('a close that was not noticed makes the end an orderly one', async () => {
+        const pair = await sleepingServer();
+        void pair.server.close();
+        for (const { closed } of [pair.client, pair.server])
+          expect(await closed).toMatchObject({ graceful: true });
+        await expectNothingLeft(device, pair);
+      });
     });
 
     test('a device that never flushes says nothing more, and is waited for no longer than a moment', async () => {
