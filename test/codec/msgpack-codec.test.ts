@@ -158,7 +158,7 @@ describe('memory', () => {
   });
 
   test('a value goes straight into a given buffer', () => {
-    const target = new Uint8Array(8192).fill(7);
+    const target = Buffer.alloc(8192, 7);
     const end = codec.encodeInto({ a: 'direct' }, target, 10);
     expect(codec.decode(target, 10, end)).toEqual({ a: 'direct' });
     expect(target.subarray(0, 10).every((byte) => byte === 7)).toBe(true);
@@ -167,11 +167,23 @@ describe('memory', () => {
     expect(codec.decode(target, 10, end)).toEqual({ a: 'direct' });
   });
 
+  test('a value is read wherever it lies in a larger memory', () => {
+    const memory = Buffer.alloc(1024 * 1024, 0xc1); // which begins no value
+    for (const value of [{ text: 'short' }, { texts: Array.from({ length: 50 }, (_, i) => `text ${i} ü`) }]) {
+      for (const start of [0, 100, 1000, memory.length - 16 * 1024]) {
+        const end = codec.encodeInto(value, memory.subarray(start, start + 16 * 1024), 0) + start;
+        expect(codec.decode(memory, start, end)).toEqual(value);
+        expect(() => codec.decode(memory, start, end - 1)).toThrow(/refused/);
+        memory.fill(0xc1);
+      }
+    }
+  });
+
   test('a value that does not fit into the given buffer is not half written behind it', () => {
-    const memory = new Uint8Array(8192 + 100).fill(7);
+    const memory = Buffer.alloc(8192 + 100, 7);
     expect(codec.encodeInto(pattern(20_000), memory.subarray(0, 8192), 0)).toBe(-1);
     expect(memory.subarray(8192).every((byte) => byte === 7)).toBe(true);
-    expect(codec.encodeInto({ a: 1 }, new Uint8Array(100), 0)).toBe(-1);
+    expect(codec.encodeInto({ a: 1 }, Buffer.alloc(100), 0)).toBe(-1);
   });
 
   test('an encoding within an encoding leaves both whole', () => {

@@ -1,4 +1,4 @@
-import { autoOverMemorySetUp } from '../support/transports/auto.js';
+import { autoOverMemorySetUp, autoOverTcpSetUp } from '../support/transports/auto.js';
 import { memorySetUp } from '../support/transports/memory.js';
 import { tcpSetUp } from '../support/transports/tcp.js';
 import { topics } from './chapters.js';
@@ -7,3 +7,4 @@ topics('memory', memorySetUp());
 topics('TCP', tcpSetUp());
 topics('auto on its fast path', autoOverMemorySetUp('both'));
 topics('auto', autoOverMemorySetUp('none'));
+topics('auto upon TCP', autoOverTcpSetUp(tcpSetUp()));

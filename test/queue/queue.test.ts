@@ -1,4 +1,4 @@
-import { autoOverMemorySetUp } from '../support/transports/auto.js';
+import { autoOverMemorySetUp, autoOverTcpSetUp } from '../support/transports/auto.js';
 import { memorySetUp } from '../support/transports/memory.js';
 import { tcpSetUp } from '../support/transports/tcp.js';
 import { queues } from './chapters.js';
@@ -7,3 +7,4 @@ queues('memory', memorySetUp());
 queues('TCP', tcpSetUp());
 queues('auto on its fast path', autoOverMemorySetUp('both'));
 queues('auto', autoOverMemorySetUp('none'));
+queues('auto upon TCP', autoOverTcpSetUp(tcpSetUp()));

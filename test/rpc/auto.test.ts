@@ -1,5 +1,7 @@
-import { autoOverMemorySetUp } from '../support/transports/auto.js';
+import { autoOverMemorySetUp, autoOverTcpSetUp } from '../support/transports/auto.js';
+import { tcpSetUp } from '../support/transports/tcp.js';
 import { rpc } from './index.js';
 
 rpc('auto on its fast path', autoOverMemorySetUp('both'));
 rpc('auto', autoOverMemorySetUp('none'));
+rpc('auto upon TCP', autoOverTcpSetUp(tcpSetUp()));

@@ -3,6 +3,7 @@ import {
   type DescriptorFields,
   type ExposedByTransport,
   Heartbeat,
+  type OutgoingRoom,
   type ResolvedConnectionOptions,
   type ResolvedMemoryAccess,
 } from '@verbmq/core/transport-kit';
@@ -129,6 +130,26 @@ export class RdmaConnection extends Connection implements Endpoint {
     return headerBytes + data.length <= this.#outbound.largestPayload
       ? this.#outbound.submitBehind(memory, at, headerBytes, data)
       : super._submitBehind(memory, at, headerBytes, data);
+  }
+
+  override get maxPartsBytes(): number {
+    return this.#outbound.largestPayload;
+  }
+
+  override get roomBytes(): number {
+    return this.#outbound.largestPayload;
+  }
+
+  protected override _reserve(): OutgoingRoom | undefined {
+    return this.#outbound.reserve();
+  }
+
+  protected override _submitReserved(room: OutgoingRoom, bytes: number): boolean {
+    return this.#outbound.submitReserved(room, bytes);
+  }
+
+  protected override _unreserve(room: OutgoingRoom): void {
+    if (!this.#gone && this.#outbound.unreserve(room)) this._roomAvailable();
   }
 
   protected override _bufferedBytes(): number {

@@ -1,4 +1,5 @@
 import { type Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
+import type { OutgoingRoom } from '@verbmq/core/transport-kit';
 import { type ConnectionDescription, Gate, type Handle } from './binding.js';
 import { type LargeMessage, LargeSender } from './large-sender.js';
 import { LIMIT_REACHED } from './pool-memory.js';
@@ -39,6 +40,8 @@ export class RdmaOutbound {
   /** Of all that was submitted, what a fence follows. */
   #fenced = 0;
   #leased = 0;
+  /** The slots as rooms, each made when it is first asked for. */
+  readonly #rooms: OutgoingRoom[] = [];
 
   constructor(init: RdmaOutboundInit) {
     const { engine, handle, slab, description, highWaterMarkBytes } = init;
@@ -105,6 +108,35 @@ export class RdmaOutbound {
     this.#slots.submit(slot, headerBytes + length + this.#headerBytes);
     this.#engine.submitSend(this.#handle, slot, headerBytes + length);
     return true;
+  }
+
+  /** A slot to write a message in. Whether that may go is seen when it is written. */
+  reserve(): OutgoingRoom | undefined {
+    if (this.#slots.freeCount === 0) this.reclaim();
+    return this.#slots.freeCount > 0 ? this.#roomOf(this.#slots.take()) : undefined;
+  }
+
+  submitReserved({ token }: OutgoingRoom, bytes: number): boolean {
+    if (!this.#mayPost()) return false;
+    this.#slots.submit(token, bytes + this.#headerBytes);
+    this.#engine.submitSend(this.#handle, token, bytes);
+    return true;
+  }
+
+  /** Answers whether a message may have waited for the slot. */
+  unreserve({ token }: OutgoingRoom): boolean {
+    this.#slots.give(token);
+    return this.#gate[Gate.wantWritable] === 1;
+  }
+
+  #roomOf(slot: number): OutgoingRoom {
+    let room = this.#rooms[slot];
+    if (room === undefined) {
+      const { slab, sendBase, slotBytes } = this.#slab;
+      room = { bytes: Buffer.from(slab, sendBase + slot * slotBytes, this.largestPayload), token: slot };
+      this.#rooms[slot] = room;
+    }
+    return room;
   }
 
   /** Whether the high-water mark and the peer's credits let a message go. If not, the engine tells when they do. */

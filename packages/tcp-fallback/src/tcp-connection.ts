@@ -16,6 +16,7 @@ import { FrameParser } from './frame-parser.js';
 import type { Hello } from './hello.js';
 import { Inbound } from './inbound.js';
 import { LentMemory } from './lent-memory.js';
+import { COPY_LIMIT_BYTES } from './message-lane.js';
 import { OneSidedOwner } from './one-sided-owner.js';
 import { OneSidedRequester } from './one-sided-requester.js';
 import { Outbound } from './outbound.js';
@@ -125,6 +126,10 @@ export class TcpConnection extends Connection {
       this.#outbound.messageBehind(memory, at, headerBytes, data) ??
       super._submitBehind(memory, at, headerBytes, data)
     );
+  }
+
+  override get maxPartsBytes(): number {
+    return COPY_LIMIT_BYTES;
   }
 
   protected override _bufferedBytes(): number {

@@ -1,8 +1,8 @@
-import { client, rpcStats, serve } from '@verbmq/core/rpc';
+import { type CallContext, client, rpcStats, serve } from '@verbmq/core/rpc';
 import { expect, expectTypeOf, test } from 'vitest';
 import { connectPair, listenForTest, transportForTest } from '../../support/pair.js';
 import type { SetUp } from '../../support/set-up.js';
-import { Gate, served, verbmqErrorOf } from '../support.js';
+import { errorOf, Gate, served, verbmqErrorOf } from '../support.js';
 
 export function calls(setUp: SetUp): void {
   test('an answer at once, and one that takes its time', async () => {
@@ -151,6 +151,42 @@ export function calls(setUp: SetUp): void {
       after: 2,
     });
     expect(await inner).toBe('inner');
+  });
+
+  test('what is sent while a body is being encoded does not disturb it', async () => {
+    let cancelled = 0;
+    const { api } = await served(setUp, {
+      echo: (body: unknown) => body,
+      wait: (_: undefined, { signal }: CallContext) =>
+        new Promise<void>((resolve) => {
+          signal.onabort = () => {
+            cancelled++;
+            resolve();
+          };
+        }),
+    });
+    const controllers = [new AbortController(), new AbortController()] as const;
+    const waiting = controllers.map(({ signal }) => errorOf(api.wait(undefined, { signal })));
+    class Value {
+      readonly #controller: AbortController;
+      constructor(controller: AbortController) {
+        this.#controller = controller;
+      }
+      toJSON(): string {
+        this.#controller.abort(); // sends a cancellation on the same connection
+        return 'within';
+      }
+    }
+    // One that leaves, and one that does not because it cannot be encoded.
+    expect(await api.echo({ before: 1, value: new Value(controllers[0]) })).toEqual({
+      before: 1,
+      value: 'within',
+    });
+    const error = await errorOf(api.echo({ value: new Value(controllers[1]), after: Symbol('none') }));
+    expect(error).toMatchObject({ code: 'ERR_VERBMQ_ENCODE' });
+    for (const call of waiting) expect(await call).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED' });
+    expect(await api.echo({ last: true })).toEqual({ last: true });
+    expect(cancelled).toBe(2);
   });
 
   test('what is wrong with a service or its options is said at once', async () => {

@@ -2,6 +2,7 @@ import { VerbmqError } from './errors.js';
 import type { DescriptorFields, ResolvedMemoryAccess } from './memory.js';
 import type { MessageOwner } from './message.js';
 import { OutgoingLease, type OutgoingLeaseOwner } from './outgoing-lease.js';
+import type { OutgoingRoom } from './outgoing-room.js';
 
 /** Memory that a transport has made reachable for the peer. */
 export interface ExposedByTransport {
@@ -43,6 +44,22 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
     message.set(data, headerBytes);
     return this._submit(message, undefined, false) !== false;
   }
+
+  /**
+   * Room in the transport's outgoing memory for one short message, which is written there before anything else happens on this
+   * thread but what its writing calls. `undefined`: none now, or none at all. It comes back by `_submitReserved` or `_unreserve`.
+   */
+  protected _reserve(): OutgoingRoom | undefined {
+    return undefined;
+  }
+
+  /** As `_submit`, for the first `bytes` bytes of `room`. With `false` the room still has to be given back. */
+  protected _submitReserved(_room: OutgoingRoom, _bytes: number): boolean {
+    return false;
+  }
+
+  /** Nothing is sent from `room`; the connection may have failed meanwhile. */
+  protected _unreserve(_room: OutgoingRoom): void {}
 
   /** Bytes taken by `_submit` that have not left this process yet. */
   protected abstract _bufferedBytes(): number;

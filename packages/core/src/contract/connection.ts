@@ -24,6 +24,7 @@ import { PendingOperations } from './operations.js';
 import { checkInteger, describe, type ResolvedConnectionOptions } from './options.js';
 import { Outbox } from './outbox.js';
 import { OutgoingLease } from './outgoing-lease.js';
+import type { OutgoingRoom } from './outgoing-room.js';
 import { AttachedMemory, type RemoteMemoryHooks } from './remote-memory.js';
 import type { ConnectionStats } from './stats.js';
 
@@ -98,6 +99,8 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#outbox = new Outbox(init.options.maxQueuedBytes, {
       submit: (data, lease, mayBorrow) => this._submit(data, lease, mayBorrow),
       submitBehind: (memory, at, headerBytes, data) => this._submitBehind(memory, at, headerBytes, data),
+      reserve: () => this._reserve(),
+      submitReserved: (room, bytes) => this._submitReserved(room, bytes),
       bufferedBytes: () => this._bufferedBytes(),
     });
     this.#lifecycle = new Lifecycle(init.options.closeTimeoutMs, {
@@ -209,6 +212,34 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
    */
   trySendBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
     return this.#outbox.trySendBehind(memory, at, headerBytes, data);
+  }
+
+  /**
+   * @internal The longest message, in bytes, whose two parts `trySendBehind` copies straight to where it leaves from; 0 where it
+   * puts them together first.
+   */
+  get maxPartsBytes(): number {
+    return 0;
+  }
+
+  /** @internal How long a message may be that is written in a room, in bytes; 0 where there are none. */
+  get roomBytes(): number {
+    return 0;
+  }
+
+  /** @internal Room to write a message in, on a connection that is open; see `_reserve`. */
+  reserve(): OutgoingRoom | undefined {
+    return this.#outbox.reserve();
+  }
+
+  /** @internal `trySend` of the first `bytes` bytes of `room`. `false`: nothing was sent, and `unreserve` is due. */
+  trySendReserved(room: OutgoingRoom, bytes: number): boolean {
+    return this.state === 'open' && this.#outbox.trySendReserved(room, bytes);
+  }
+
+  /** @internal Nothing is sent from `room`. */
+  unreserve(room: OutgoingRoom): void {
+    this._unreserve(room);
   }
 
   /**

@@ -1,5 +1,6 @@
 import type { VerbmqError } from './errors.js';
 import type { OutgoingLease } from './outgoing-lease.js';
+import type { OutgoingRoom } from './outgoing-room.js';
 import { isReused } from './reused-memory.js';
 import { SendQueue } from './send-queue.js';
 
@@ -7,6 +8,8 @@ import { SendQueue } from './send-queue.js';
 export interface OutboxHooks {
   submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void>;
   submitBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean;
+  reserve(): OutgoingRoom | undefined;
+  submitReserved(room: OutgoingRoom, bytes: number): boolean;
   bufferedBytes(): number;
 }
 
@@ -77,6 +80,22 @@ export class Outbox {
     }
     this.messagesSent++;
     this.bytesSent += headerBytes + data.length;
+    return true;
+  }
+
+  /** Room for a message that need not wait behind others; see `ConnectionHooks._reserve`. */
+  reserve(): OutgoingRoom | undefined {
+    return this.#queue.length > 0 ? undefined : this.#hooks.reserve();
+  }
+
+  /** Others may have been sent since `reserve`, and wait. */
+  trySendReserved(room: OutgoingRoom, bytes: number): boolean {
+    if (this.#queue.length > 0 || !this.#hooks.submitReserved(room, bytes)) {
+      this.backpressureEvents++;
+      return false;
+    }
+    this.messagesSent++;
+    this.bytesSent += bytes;
     return true;
   }
 

@@ -4,18 +4,17 @@ import { FLAG } from './protocol.js';
 
 /** Reads the body that is the rest of a frame. The answer does not refer to the frame. */
 export function readBody(reader: FrameReader, codec: Codec): unknown {
-  const { bytes, position } = reader;
-  if (reader.has(FLAG.raw)) return copy(bytes, position);
-  return decodeBody(bytes, position, codec);
+  const { bytes, position, limit } = reader;
+  if (reader.has(FLAG.raw)) return copy(bytes, position, limit);
+  return decodeBody(bytes, position, limit, codec);
 }
 
 /** A body that has memory of its own. */
 export function ownBody(bytes: Uint8Array, raw: boolean, codec: Codec): unknown {
-  return raw ? bytes : decodeBody(bytes, 0, codec);
+  return raw ? bytes : decodeBody(bytes, 0, bytes.length, codec);
 }
 
-function decodeBody(bytes: Uint8Array, start: number, codec: Codec): unknown {
-  const end = bytes.byteLength;
+function decodeBody(bytes: Uint8Array, start: number, end: number, codec: Codec): unknown {
   return start === end ? undefined : codec.decode(bytes, start, end);
 }
 
@@ -49,10 +48,10 @@ class Slab {
 const small = new Slab(8 * 1024);
 const medium = new Slab(64 * 1024);
 
-function copy(bytes: Uint8Array, start: number): Uint8Array {
-  const length = bytes.length - start; // of bytes `length` is the byteLength, and faster to ask for
+function copy(bytes: Uint8Array, start: number, end: number): Uint8Array {
+  const length = end - start;
   // Not of a Buffer, whose `slice` is no copy.
-  if (length <= HEAP_BYTES && bytes.constructor === Uint8Array) return bytes.slice(start);
+  if (length <= HEAP_BYTES && bytes.constructor === Uint8Array) return bytes.slice(start, end);
   const own = allocate(length);
   own.set(new Uint8Array(bytes.buffer, bytes.byteOffset + start, length));
   return own;

@@ -5,22 +5,28 @@ export class FrameError extends Error {}
 export class FrameReader {
   bytes: Uint8Array = new Uint8Array(0);
   position = 0;
+  /** Where the frame ends in `bytes`, which may be the transport's memory and hold other things behind it. */
+  limit = 0;
   type = 0;
   flags = 0;
   id = 0;
 
-  /** @throws FrameError for a frame without a whole head. */
-  open(bytes: Uint8Array): void {
-    if (bytes.byteLength < 3) throw new FrameError(`a frame of ${bytes.byteLength} bytes`);
+  /**
+   * The frame lies in `bytes` from `start` to `end`.
+   * @throws FrameError for a frame without a whole head.
+   */
+  open(bytes: Uint8Array, start: number, end: number): void {
+    if (end - start < 3) throw new FrameError(`a frame of ${end - start} bytes`);
     this.bytes = bytes;
-    this.type = bytes[0] as number;
-    this.flags = bytes[1] as number;
-    this.position = 2;
+    this.limit = end;
+    this.type = bytes[start] as number;
+    this.flags = bytes[start + 1] as number;
+    this.position = start + 2;
     this.id = this.number();
   }
 
   get remaining(): number {
-    return this.bytes.byteLength - this.position;
+    return this.limit - this.position;
   }
 
   has(flag: number): boolean {
@@ -29,13 +35,13 @@ export class FrameReader {
 
   /** @throws FrameError for a number that is cut off or exceeds 2^53 - 1. */
   number(): number {
-    const { bytes } = this;
+    const { bytes, limit } = this;
     let at = this.position;
     let value = 0;
     let factor = 1;
     for (;;) {
-      const byte = bytes[at++];
-      if (byte === undefined) throw new FrameError('a number is cut off');
+      if (at >= limit) throw new FrameError('a number is cut off');
+      const byte = bytes[at++] as number;
       if (byte < 0x80) {
         value += byte * factor;
         break;

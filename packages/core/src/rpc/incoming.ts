@@ -69,7 +69,7 @@ export function receivePiece(
   if (assembly === undefined) throw new FrameError('a piece of nothing');
   let whole: Uint8Array | undefined;
   try {
-    whole = assembly.add(reader.bytes.subarray(reader.position));
+    whole = assembly.add(reader.bytes.subarray(reader.position, reader.limit));
   } catch (error) {
     if (error instanceof FrameError) throw error;
     call.refuse(error);

@@ -2,7 +2,6 @@ import { type Codec, MAX_BORROWED_BYTES, MAX_RESERVE } from '../codec/codec.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import type { CloseInfo } from '../contract/lifecycle.js';
-import type { Message } from '../contract/message.js';
 import { BulkLane, type Transfer } from './bulk-lane.js';
 import { Callee } from './callee.js';
 import { Caller } from './caller.js';
@@ -20,6 +19,9 @@ const sessions = new WeakMap<Connection, RpcSession>();
 /** A frame is read to its end before the next one is looked at: one reader does for all. */
 const reader = new FrameReader();
 
+/** An encoder may want so many times the room that the body takes in the end, as when it cannot tell how long a text will be. */
+const ROOM_SHARE = 4;
+
 /** What a waiting frame costs beyond its bytes. */
 const WAITING_OVERHEAD = 64;
 
@@ -34,6 +36,10 @@ export class RpcSession {
   /** The longest frame, in bytes; longer bodies go in pieces. */
   readonly frameBytes: number;
   readonly #lane: BulkLane;
+  /** The room that the transport has for a message to be written in, in bytes; 0 where it has none. */
+  readonly #roomBytes: number;
+  /** Whether the next body is likely to fit: one that does not is encoded twice. */
+  #encodesInPlace: boolean;
   #waitingBytes = 0;
   /** The length of the frame that was sent last, with all of its body. */
   #lastBytes = 0;
@@ -52,10 +58,13 @@ export class RpcSession {
   private constructor(connection: Connection) {
     this.connection = connection;
     this.frameBytes = Math.min(PIECE_BYTES, connection.maxMessageBytes);
+    this.#roomBytes = connection.roomBytes;
+    this.#encodesInPlace = this.#roomBytes > 0;
     this.#lane = new BulkLane(connection, this.frameBytes);
     this.caller = new Caller(this);
     this.callee = new Callee(this);
-    connection.onMessage((message) => this.#receive(message));
+    connection.onMessage(({ data }) => this.#receive(data, 0, data.length));
+    connection.receiveDirectly((memory, at, bytes, token) => this.#receiveDirectly(memory, at, bytes, token));
     void connection.closed.then((info) => this.#finish(endOf(info)));
   }
 
@@ -79,9 +88,15 @@ export class RpcSession {
     if (body === undefined) return this.#transmit(writer.view());
     if (body instanceof Uint8Array) return this.#sendRaw(writer, body, sender);
     const head = writer.length;
+    if (this.#encodesInPlace) {
+      const sent = this.#encodeInPlace(writer, body, codec);
+      if (sent !== undefined) return sent;
+    }
     const reserved = head <= MAX_RESERVE ? head : 0;
     const bytes = codec.encode(body, reserved);
-    if (head + bytes.byteLength - reserved > this.frameBytes) {
+    const total = head + bytes.length - reserved;
+    this.#encodesInPlace = total <= this.#roomBytes / ROOM_SHARE;
+    if (total > this.frameBytes) {
       const encoded = bytes.subarray(reserved);
       const own = bytes.byteLength > MAX_BORROWED_BYTES ? encoded : new Uint8Array(encoded);
       return this.#sendInPieces(writer, own, sender);
@@ -157,8 +172,42 @@ export class RpcSession {
 
   #sendRaw(writer: FrameWriter, body: Uint8Array, sender: Sender): true | Promise<void> {
     writer.addFlag(FLAG.raw);
-    if (writer.length + body.byteLength > this.frameBytes) return this.#sendInPieces(writer, body, sender);
-    return this.#transmit(writer.raw(body).view());
+    const { connection } = this;
+    const head = writer.length;
+    const bytes = head + body.length;
+    if (bytes > this.frameBytes) return this.#sendInPieces(writer, body, sender);
+    if (bytes > connection.maxPartsBytes) return this.#transmit(writer.raw(body).view());
+    if (connection.state === 'open' && connection.trySendBehind(writer.bytes, 0, head, body)) {
+      this.#lastBytes = bytes;
+      return true;
+    }
+    return this.#wait(new Uint8Array(writer.raw(body).view()));
+  }
+
+  /** Writes the frame where it leaves from, if the transport has room to write in and it fits there. */
+  #encodeInPlace(writer: FrameWriter, body: unknown, codec: Codec): true | Promise<void> | undefined {
+    const { connection } = this;
+    const head = writer.length;
+    if (codec.encodeInto === undefined || head > MAX_RESERVE || connection.state !== 'open') return undefined;
+    const room = connection.reserve();
+    if (room === undefined) return undefined;
+    const { bytes } = room;
+    let end = -1;
+    try {
+      end = codec.encodeInto(body, bytes, head);
+    } finally {
+      if (end < 0) connection.unreserve(room);
+    }
+    if (end < 0) return undefined;
+    const from = writer.bytes;
+    for (let i = 0; i < head; i++) bytes[i] = from[i] as number;
+    if (connection.trySendReserved(room, end)) {
+      this.#lastBytes = end;
+      return true;
+    }
+    const own = new Uint8Array(bytes.subarray(0, end));
+    connection.unreserve(room);
+    return this.#wait(own);
   }
 
   #sendInPieces(writer: FrameWriter, body: Uint8Array, sender: Sender): Promise<void> {
@@ -174,8 +223,12 @@ export class RpcSession {
 
   #transmit(bytes: Uint8Array): true | Promise<void> {
     this.#lastBytes = bytes.byteLength;
-    if (this.connection.trySend(bytes)) return true;
-    const own = new Uint8Array(bytes);
+    return this.connection.trySend(bytes) || this.#wait(new Uint8Array(bytes));
+  }
+
+  /** A frame for which there is no room yet. */
+  #wait(own: Uint8Array): Promise<void> {
+    this.#lastBytes = own.byteLength;
     const cost = own.byteLength + WAITING_OVERHEAD;
     this.#waitingBytes += cost;
     return this.connection.send(own).finally(() => {
@@ -183,10 +236,23 @@ export class RpcSession {
     });
   }
 
-  #receive(message: Message): void {
+  /** A frame is read where it lies; nothing that was made of it refers to that memory. */
+  #receiveDirectly(memory: Uint8Array, at: number, bytes: number, token: number): void {
+    try {
+      this.#receive(memory, at, at + bytes);
+    } catch (error) {
+      // As `Inbox` does with what a handler throws.
+      process.nextTick(() => {
+        throw error;
+      });
+    }
+    this.connection.releaseMessage(token, bytes);
+  }
+
+  #receive(memory: Uint8Array, start: number, end: number): void {
     if (this.#end !== undefined) return;
     try {
-      reader.open(message.data);
+      reader.open(memory, start, end);
       if ((reader.type & TO_CALLER) !== 0) this.caller.receive(reader);
       else this.callee.receive(reader);
     } catch (error) {

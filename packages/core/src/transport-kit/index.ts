@@ -19,6 +19,7 @@ export {
   type ResolvedConnectionOptions,
   resolveConnectionOptions,
 } from '../contract/options.js';
+export type { OutgoingRoom } from '../contract/outgoing-room.js';
 export { isReused, markKept, markReused } from '../contract/reused-memory.js';
 export type { ConnectAttempt, ListenRequest } from '../contract/transport.js';
 export { Heartbeat, type HeartbeatHooks } from './heartbeat.js';

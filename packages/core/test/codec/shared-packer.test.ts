@@ -13,7 +13,7 @@ test('what other packers of the process have packed stays as it is', () => {
     kept.push(packed);
     copies.push(Uint8Array.from(packed));
   };
-  const lease = new Uint8Array(8192);
+  const lease = Buffer.alloc(8192);
   for (let i = 0; i < 200; i++) {
     keep();
     codec.encode({ i }, 10);
