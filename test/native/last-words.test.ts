@@ -136,7 +136,10 @@ await onSimulatedDevice('rxe', (device) => {
         const sent = device.count('sends');
         for (let n = 0; n < 4; n++) await pair.client.send(numbered(n));
         await until(() => device.count('sends') >= sent + 4);
+        const before = device.count('cm-events');
         pair.client.abort('enough');
+        await disconnectRead(before);
+        device.release('cq-events');
         expect((await pair.server.closed).error?.code).toBe('ERR_VERBMQ_PEER_ABORTED');
         expect(numbers).toEqual([0, 1, 2, 3]);
         await expectNothingLeft(device, pair);
@@ -144,7 +147,10 @@ await onSimulatedDevice('rxe', (device) => {
 
       test('a close that was not noticed makes the end an orderly one', async () => {
         const pair = await sleepingServer();
+        const before = device.count('cm-events');
         void pair.server.close();
+        await disconnectRead(before);
+        device.release('cq-events');
         for (const { closed } of [pair.client, pair.server])
           expect(await closed).toMatchObject({ graceful: true });
         await expectNothingLeft(device, pair);
@@ -162,5 +168,18 @@ await onSimulatedDevice('rxe', (device) => {
       expect(server.error?.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
       await expectNothingLeft(device, pair);
     });
+  });
+
+  test('an abort by a process that was held up is delivered all the same', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
+    device.hold('hardware');
+    // Longer than an abort may take; the clock of the event loop does not see it.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1200);
+    pair.client.abort('late');
+    expect(await undecided(pair.client)).toBe(true);
+    device.release('hardware');
+    expect((await pair.server.closed).error?.code).toBe('ERR_VERBMQ_PEER_ABORTED');
+    await expectNothingLeft(device, pair);
   });
 });

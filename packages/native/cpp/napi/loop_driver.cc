@@ -192,6 +192,8 @@ void loop_driver::sleep() {
     if (result == progress::stopped) return;
     if (result == progress::more) return keep_turning();
   }
+  // No device gives a sign when that may go on.
+  if (engine_->stalled()) return keep_turning();
   if (turning_) {
     turning_ = false;
     uv_idle_stop(&idle_.handle);
