@@ -271,8 +271,8 @@ export interface NativeEngine {
   /** Both sides have closed: ends the connection when the peer has our close. Answers with `closed`. */
   finish(connection: Handle): void;
   /**
-   * Tells the peer the reason (at most 1,024 bytes of it), and ends the connection when that is delivered. `refusal`: the
-   * reason is an access to exposed memory that was not allowed.
+   * Tells the peer the reason (at most 1,024 bytes of it), and ends the connection when that is delivered, or after a second.
+   * `refusal`: the reason is an access to exposed memory that was not allowed.
    */
   abort(connection: Handle, reason: string, refusal?: boolean): void;
   /**

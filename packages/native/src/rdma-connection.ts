@@ -24,9 +24,6 @@ export interface RdmaConnectionInit {
   readonly description: ConnectionDescription;
 }
 
-/** How long the end of an aborted connection waits for the peer's device to take the reason, in milliseconds. */
-const ABORT_TIMEOUT_MS = 250;
-
 export interface RdmaConnectionStats extends ConnectionStats {
   /**
    * Memory that is registered for this connection: its slab, buffers, used or idle, and what it exposes. Receive slots that it
@@ -55,7 +52,6 @@ export class RdmaConnection extends Connection implements Endpoint {
   #tearingDown = false;
   /** The engine holds nothing of this connection any more. */
   #gone = false;
-  #abortTimer: NodeJS.Timeout | undefined;
 
   constructor(init: RdmaConnectionInit) {
     const { description, slab, engine, handle, options } = init;
@@ -274,9 +270,6 @@ export class RdmaConnection extends Connection implements Endpoint {
     } else {
       const refusal = error.code === 'ERR_VERBMQ_REMOTE_ACCESS';
       this.#engine.native.abort(this.handle, reasonForPeer, refusal);
-      this.#abortTimer = setTimeout(() => {
-        if (!this.#gone) this.#engine.native.destroy(this.handle);
-      }, ABORT_TIMEOUT_MS);
     }
   }
 
@@ -317,7 +310,6 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   #ended(failed: boolean): void {
     this.#gone = true;
-    clearTimeout(this.#abortTimer);
     this.#engine.unregister(this);
     const failure = failed ? this.#engine.native.takeFailure(this.handle) : undefined;
     if (failure !== undefined) this._fail(toVerbmqError(failure));

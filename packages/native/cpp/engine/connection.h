@@ -159,7 +159,7 @@ class connection {
   /// Set when devices or rdma_cm say that the connection is lost: why, unless the peer's last frames, which may still be on
   /// their way to the completion queue, tell of another end.
   std::optional<failure> loss;
-  std::shared_ptr<void> flush_deadline;  // while that is open
+  std::shared_ptr<void> end_deadline;  // while that is open, or an abort is on its way
   handle listener;            // of the accepting side
   uint8_t offered_responder = 0;  // read depths in the peer's request
   uint8_t offered_initiator = 0;

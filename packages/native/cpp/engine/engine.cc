@@ -8,6 +8,14 @@
 
 namespace verbmq {
 
+namespace {
+
+// For a device to deliver an abort, or to flush what was posted. Either takes microseconds or milliseconds, if it happens at all;
+// the rest is for machines so busy that the thread which plays the device does not run for a while.
+constexpr uint32_t end_timeout_ms = 1000;
+
+}  // namespace
+
 engine::engine(std::shared_ptr<const verbs_library> library, engine_host& host)
     : host_(host), library_(std::move(library)) {
   const device_list devices(library_);
@@ -146,6 +154,7 @@ void engine::abort(handle aborted, std::string text, frame_type type) {
     return;
   }
   found->want_abort(std::move(text), type);
+  limit_end(*found);
   mark_dirty(*found);
 }
 
@@ -234,6 +243,16 @@ void engine::doom(connection& of, std::optional<failure> why) {
 
 void engine::settle(connection& of) {
   if ((of.farewell_complete() || of.loss) && (of.finish_wanted || of.abort_sent())) doom(of, std::nullopt);
+}
+
+void engine::limit_end(connection& of) {
+  of.end_deadline = host_.after(end_timeout_ms, [this, name = of.self()] {
+    // A process that was held up finds this timer and the completions at once.
+    while (poll_devices() == batch) {
+    }
+    if (connection* still = find(name)) end_lost(*still);
+    reap();
+  });
 }
 
 void engine::reap() {

@@ -17,8 +17,6 @@ constexpr uint8_t retry_count = 7;
 constexpr uint8_t rnr_retry_count = 6;
 // Code of 0.64 ms (InfiniBand specification, table 45); 0, which rdma_cm leaves, means 655 ms.
 constexpr uint8_t min_rnr_timer = 12;
-// Drivers flush at once or within milliseconds, or never.
-constexpr uint32_t flush_timeout_ms = 250;
 
 uint8_t read_depth(int device, int other) {
   return static_cast<uint8_t>(std::max(0, std::min({device, other, wished_read_depth})));
@@ -272,13 +270,7 @@ void engine::lose(connection& of, failure why) {
   const bool may_receive = of.phase() == connection_phase::open || of.phase() == connection_phase::accepting;
   if (!may_receive || of.pool() || of.all_exchanged() || of.receives_posted() == 0) return end_lost(of);
   of.id().disconnect();
-  of.flush_deadline = host_.after(flush_timeout_ms, [this, name = of.self()] {
-    // A process that was held up finds this timer and the completions at once.
-    while (poll_devices() == batch) {
-    }
-    if (connection* still = find(name)) end_lost(*still);
-    reap();
-  });
+  limit_end(of);
 }
 
 void engine::end_lost(connection& of) {
