@@ -8,6 +8,9 @@ const times = { testTimeout: 40_000 * slowness, hookTimeout: 40_000 * slowness }
 const guestTests = '**/*.guest.test.ts';
 const left = ['**/node_modules/**', '**/dist/**'];
 
+/** Node imports what is built as it does for users. Vitest would read and change each file for each test file again. */
+const server = { deps: { external: [/\/packages\/[^/]+\/dist\//] } };
+
 /**
  * | project | what | where |
  * |---|---|---|
@@ -26,6 +29,7 @@ export default defineConfig({
       {
         test: {
           ...times,
+          server,
           name: 'unit',
           include: [
             'packages/*/test/**/*.test.ts',
@@ -38,6 +42,7 @@ export default defineConfig({
       {
         test: {
           ...times,
+          server,
           name: 'conformance',
           include: ['test/conformance/**/*.test.ts'],
           exclude: [...left, guestTests],
@@ -47,6 +52,7 @@ export default defineConfig({
       {
         test: {
           ...times,
+          server,
           name: 'native',
           include: ['packages/native/test/**/*.test.ts', 'test/{native,simulated-verbs}/**/*.test.ts'],
           exclude: [...left, guestTests],
@@ -56,6 +62,7 @@ export default defineConfig({
       {
         test: {
           ...times,
+          server,
           name: 'peers',
           include: ['test/peers/**/*.test.ts'],
           exclude: left,
@@ -64,6 +71,7 @@ export default defineConfig({
       {
         test: {
           ...times,
+          server,
           name: 'guest',
           include: [guestTests],
           exclude: left,
@@ -75,6 +83,7 @@ export default defineConfig({
         test: {
           testTimeout: 600_000,
           hookTimeout: 600_000,
+          server,
           name: 'vm',
           include: ['test/vm/**/*.test.ts'],
           exclude: [...left, guestTests],
