@@ -23,6 +23,7 @@ await onSimulatedDevice('rxe', (device) => {
   describe('a process in the middle of traffic', () => {
     test.each([
       ['exit', { code: 0, signal: null }],
+      ['abort', { code: 0, signal: null }],
       ['close', { code: 0, signal: null }],
       ['throw', { code: 1, signal: null }],
     ])('ends as Node processes do (%s)', async (ending, expected) => {
@@ -38,7 +39,7 @@ await onSimulatedDevice('rxe', (device) => {
   describe.each<Personality>(['rxe', 'siw', 'mlx'])(
     'a worker thread over a device like %s',
     (personality) => {
-      test.each(['terminated', 'exit', 'close', 'throw'])(
+      test.each(['terminated', 'exit', 'abort', 'close', 'throw'])(
         'ends in the middle of traffic (%s)',
         async (how) => {
           resetForTest(device, personality);

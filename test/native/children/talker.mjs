@@ -3,6 +3,7 @@
 //
 //   forever     goes on until it is killed or terminated
 //   exit        calls process.exit(0) with everything open
+//   abort       aborts its connections, and calls process.exit(0) before that is done
 //   close       closes everything in order; the process must then end by itself
 //   throw       throws where nobody catches it
 //   until-lost  says how each connection was lost, and closes the rest
@@ -52,7 +53,8 @@ function readForEver(connection, descriptor) {
 function talking() {
   if (isMainThread) console.log('talking');
   else parentPort.postMessage('talking');
-  if (ending === 'exit') process.exit(0);
+  if (ending === 'abort') for (const connection of connections) connection.abort('enough');
+  if (ending === 'exit' || ending === 'abort') process.exit(0);
   if (ending === 'close') void transport.close();
   if (ending === 'throw') throw new Error('thrown on purpose');
   if (ending === 'until-lost') void reportLosses();
