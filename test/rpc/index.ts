@@ -4,6 +4,7 @@ import { calls } from './chapters/calls.js';
 import { cancellation } from './chapters/cancellation.js';
 import { draining } from './chapters/draining.js';
 import { errors } from './chapters/errors.js';
+import { habits } from './chapters/habits.js';
 import { interceptors } from './chapters/interceptors.js';
 import { largeBodies } from './chapters/large-bodies.js';
 import { leftovers } from './chapters/leftovers.js';
@@ -27,6 +28,7 @@ export function rpc(name: string, setUp: SetUp): void {
     describe('lost connections', () => lostConnections(setUp));
     describe('interceptors', () => interceptors(setUp));
     describe('tracing', () => tracing(setUp));
+    describe('habits of Node.js', () => habits(setUp));
     describe('nothing stays behind', () => leftovers(setUp));
   });
 }

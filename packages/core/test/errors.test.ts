@@ -28,6 +28,25 @@ describe('VerbmqError', () => {
     expect(new VerbmqError('ERR_VERBMQ_CONNECT_FAILED', 'x', { retryable: false }).retryable).toBe(false);
   });
 
+  test('is what it was for an operation that certainly had no effect', () => {
+    const error = new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'lost');
+    expect(error.withKnownOutcome()).toBe(error);
+    const unknown = error.withUnknownOutcome();
+    expect(unknown.withUnknownOutcome()).toBe(unknown);
+    expect(unknown.withKnownOutcome()).toBe(error);
+    const made = new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'in the middle', {
+      outcome: 'unknown',
+      retryable: false,
+    });
+    expect(made.withKnownOutcome()).toMatchObject({
+      code: 'ERR_VERBMQ_CONNECTION_LOST',
+      message: 'in the middle',
+      outcome: undefined,
+      retryable: true,
+      cause: made,
+    });
+  });
+
   test('keeps what it says when its outcome is unknown, and is not to be repeated then', () => {
     const error = new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'lost', { reason: 'cable' });
     const unknown = error.withUnknownOutcome();

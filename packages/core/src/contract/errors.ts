@@ -99,12 +99,20 @@ export class VerbmqError extends Error {
 
   /** The same error for an operation that had already left and whose effect at the peer nobody knows. */
   withUnknownOutcome(): VerbmqError {
+    if (this.outcome === 'unknown') return this;
     return new VerbmqError(this.code, `${this.message} (the outcome of this operation is unknown)`, {
       cause: this,
       outcome: 'unknown',
       reason: this.reason,
       retryable: false,
     });
+  }
+
+  /** The same error for an operation that certainly had no effect, where that of others may have had one. */
+  withKnownOutcome(): VerbmqError {
+    if (this.outcome === undefined) return this;
+    const { code, message, cause, reason } = this;
+    return isVerbmqError(cause, code) ? cause : new VerbmqError(code, message, { cause: this, reason });
   }
 }
 

@@ -134,9 +134,9 @@ export class Outbox {
     for (const waiter of this.#drainWaiters.splice(0)) waiter.resolve();
   }
 
-  /** The connection has failed: everything that waits here fails with it. */
+  /** The connection has failed: everything that waits here fails with it, and no part of that has left. */
   fail(error: VerbmqError): void {
-    this.#queue.fail(error);
+    this.#queue.fail(error.withKnownOutcome());
     for (const waiter of this.#drainWaiters.splice(0)) waiter.reject(error);
   }
 

@@ -113,7 +113,9 @@ export class BulkLane {
       (error: unknown) => {
         this.#outstanding--;
         this.#remove(transfer);
-        transfer.reject(error);
+        // Without its last piece a body has no effect, whatever became of the others.
+        const isWhole = transfer.offset === body.byteLength;
+        transfer.reject(isWhole || !isVerbmqError(error) ? error : error.withKnownOutcome());
         this.#advance();
       },
     );

@@ -113,20 +113,20 @@ export class Callee {
     if (id <= this.#lastId) throw new FrameError('a call whose number is not new');
     this.#lastId = id;
     const server = this.#server;
-    let name = '';
+    let name: string | number;
     let method: Method | undefined;
     if (reader.has(FLAG.named)) {
       name = reader.text(MAX_METHOD_BYTES);
       method = server?.byName.get(name);
     } else {
-      const number = reader.number();
-      name = `number ${number}`;
-      method = server?.methods[number];
+      name = reader.number();
+      method = server?.methods[name];
     }
     const timeoutMs = reader.has(FLAG.deadline) ? reader.number() : undefined;
     const metadata = reader.has(FLAG.metadata) ? readMetadata(reader) : undefined;
     if (method === undefined || server === undefined) {
-      this.#refuse(id, 'ERR_VERBMQ_RPC_UNKNOWN_METHOD', '', `the peer has no method ${name}`);
+      const which = typeof name === 'number' ? `number ${name}` : name;
+      this.#refuse(id, 'ERR_VERBMQ_RPC_UNKNOWN_METHOD', '', `the peer has no method ${which}`);
       return;
     }
     if (!this.#admit(id, server)) return;

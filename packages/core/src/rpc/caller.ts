@@ -205,7 +205,8 @@ export class Caller {
 
   end(error: VerbmqError): void {
     const unknown = error.withUnknownOutcome();
-    for (const call of this.#pending.values()) this.fail(call, call.left ? unknown : error);
+    const known = error.withKnownOutcome();
+    for (const call of this.#pending.values()) this.fail(call, call.left ? unknown : known);
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------
