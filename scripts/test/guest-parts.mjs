@@ -28,23 +28,23 @@ export const guestParts = [
   guestPart('rxe', 'RDMA on Soft-RoCE', {
     driver: 'rxe',
     args: ['--project', 'guest'],
-    timeLimitMs: 12 * minute,
+    timeLimitMs: 25 * minute,
   }),
   guestPart('siw', 'RDMA on Soft-iWARP', {
     driver: 'siw',
     args: ['--project', 'guest', 'conformance/rdma', 'native/ends', 'native/peer-death'],
-    timeLimitMs: 12 * minute,
+    timeLimitMs: 25 * minute,
   }),
   guestPart('no-device', 'the addon on a kernel without RDMA', {
     driver: 'none',
     args: ['--project', 'native', 'packages/native'],
-    timeLimitMs: 5 * minute,
+    timeLimitMs: 12 * minute,
   }),
   {
     name: 'vm',
     title: 'the guest itself',
     inGuest: true,
     patient: true,
-    run: (context) => runVitest(context, { name: 'vm', args: ['--project', 'vm'] }, 10 * minute),
+    run: (context) => runVitest(context, { name: 'vm', args: ['--project', 'vm'] }, 12 * minute),
   },
 ];

@@ -14,7 +14,7 @@ const build = (context) =>
     'build with sanitizers',
     process.execPath,
     [join(root, 'packages/native/scripts/install.mjs'), '--sanitize', '--required'],
-    { timeLimitMs: 10 * minute },
+    { timeLimitMs: 20 * minute },
   );
 
 /**
@@ -39,7 +39,7 @@ export const sanitizerParts = [
   sanitizerPart('asan', 'the addon under sanitizers, on the simulated device', (context) => {
     const where = ['rdma-simulated-rxe', 'packages/native', 'test/native'];
     const args = ['--project', 'native', '--project', 'conformance', ...where];
-    return runVitest(context, { name: 'asan', args, sanitizers: true }, 10 * minute);
+    return runVitest(context, { name: 'asan', args, sanitizers: true }, 20 * minute);
   }),
   sanitizerPart(
     'asan-rxe',
@@ -50,7 +50,7 @@ export const sanitizerParts = [
         name: 'asan-rxe',
         driver: 'rxe',
         runs: [{ name: 'asan-rxe', args, sanitizers: true }],
-        timeLimitMs: 10 * minute,
+        timeLimitMs: 20 * minute,
       });
     },
   ),
