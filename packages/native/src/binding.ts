@@ -271,10 +271,10 @@ export interface NativeEngine {
   /** Both sides have closed: ends the connection when the peer has our close. Answers with `closed`. */
   finish(connection: Handle): void;
   /**
-   * Tells the peer the reason (at most 1,024 bytes of it), and ends the connection when that is delivered, or after a second.
-   * `refusal`: the reason is an access to exposed memory that was not allowed.
+   * Tells the peer the reason (at most 1,024 bytes of it), and ends the connection when that is delivered, or after
+   * `timeoutMs`. `refusal`: the reason is an access to exposed memory that was not allowed.
    */
-  abort(connection: Handle, reason: string, refusal?: boolean): void;
+  abort(connection: Handle, reason: string, timeoutMs: number, refusal?: boolean): void;
   /**
    * Says up to `layout.noteBytes` bytes to the peer, which answers before the next note. `false`: it has still to answer the
    * last one, or the connection has ended. The bytes are copied.

@@ -24,6 +24,11 @@ export interface RdmaConnectionInit {
   readonly description: ConnectionDescription;
 }
 
+/** How long an abort may take to the peer's device, in milliseconds: it is microseconds, unless a machine is very busy. */
+const ABORT_TIMEOUT_MS = 1000;
+/** A peer that was silent for long is most likely gone, and whoever goes on without it is waiting. */
+const ABORT_OF_SILENT_PEER_TIMEOUT_MS = 250;
+
 export interface RdmaConnectionStats extends ConnectionStats {
   /**
    * Memory that is registered for this connection: its slab, buffers, used or idle, and what it exposes. Receive slots that it
@@ -268,8 +273,10 @@ export class RdmaConnection extends Connection implements Endpoint {
     } else if (reasonForPeer === undefined) {
       this.#engine.native.destroy(this.handle);
     } else {
+      const silent = error.code === 'ERR_VERBMQ_PEER_TIMEOUT';
+      const timeoutMs = silent ? ABORT_OF_SILENT_PEER_TIMEOUT_MS : ABORT_TIMEOUT_MS;
       const refusal = error.code === 'ERR_VERBMQ_REMOTE_ACCESS';
-      this.#engine.native.abort(this.handle, reasonForPeer, refusal);
+      this.#engine.native.abort(this.handle, reasonForPeer, timeoutMs, refusal);
     }
   }
 

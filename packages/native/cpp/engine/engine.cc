@@ -8,14 +8,6 @@
 
 namespace verbmq {
 
-namespace {
-
-// For a device to deliver an abort, or to flush what was posted. Either takes microseconds or milliseconds, if it happens at all;
-// the rest is for machines so busy that the thread which plays the device does not run for a while.
-constexpr uint32_t end_timeout_ms = 1000;
-
-}  // namespace
-
 engine::engine(std::shared_ptr<const verbs_library> library, engine_host& host)
     : host_(host), library_(std::move(library)) {
   const device_list devices(library_);
@@ -146,7 +138,7 @@ void engine::finish(handle finished) {
   settle(*found);
 }
 
-void engine::abort(handle aborted, std::string text, frame_type type) {
+void engine::abort(handle aborted, std::string text, frame_type type, uint32_t timeout_ms) {
   connection* found = find(aborted);
   if (found == nullptr) return;
   if (found->phase() != connection_phase::open || found->loss) {
@@ -154,7 +146,7 @@ void engine::abort(handle aborted, std::string text, frame_type type) {
     return;
   }
   found->want_abort(std::move(text), type);
-  limit_end(*found);
+  limit_end(*found, timeout_ms);
   mark_dirty(*found);
 }
 
@@ -245,8 +237,8 @@ void engine::settle(connection& of) {
   if ((of.farewell_complete() || of.loss) && (of.finish_wanted || of.abort_sent())) doom(of, std::nullopt);
 }
 
-void engine::limit_end(connection& of) {
-  of.end_deadline = host_.after(end_timeout_ms, [this, name = of.self()] {
+void engine::limit_end(connection& of, uint32_t timeout_ms) {
+  of.end_deadline = host_.after(timeout_ms, [this, name = of.self()] {
     // A process that was held up finds this timer and the completions at once.
     while (poll_devices() == batch) {
     }

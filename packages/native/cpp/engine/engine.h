@@ -81,9 +81,9 @@ class engine {
   void send_close(handle connection);
   /// Both sides have closed: ends the connection when the peer has our close.
   void finish(handle connection);
-  /// Tells the peer, if that is still possible, and ends the connection when it knows, or after a second. destroy() does
-  /// not wait.
-  void abort(handle connection, std::string text, frame_type type = frame_type::abort);
+  /// Tells the peer, if that is still possible, and ends the connection when it knows, or after `timeout_ms`. destroy() does
+  /// not wait. `type`: abort or refusal.
+  void abort(handle connection, std::string text, frame_type type, uint32_t timeout_ms);
   void destroy(handle connection);
   /// Of a connection that was reported as connected or accepted, also when it has ended since. Answered once.
   connection_description take_description(handle connection);
@@ -182,7 +182,7 @@ class engine {
   /// Everything that was received on a lost connection is taken.
   void end_lost(connection& of);
   /// The connection ends without what its device has still to say, when that takes too long.
-  void limit_end(connection& of);
+  void limit_end(connection& of, uint32_t timeout_ms);
   void reap();
   /// What every connection and listener stood on has failed.
   void fail_all(const verbs_error& error);

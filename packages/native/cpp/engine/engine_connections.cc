@@ -17,6 +17,9 @@ constexpr uint8_t retry_count = 7;
 constexpr uint8_t rnr_retry_count = 6;
 // Code of 0.64 ms (InfiniBand specification, table 45); 0, which rdma_cm leaves, means 655 ms.
 constexpr uint8_t min_rnr_timer = 12;
+// Drivers flush at once or within milliseconds, or never. The rest is for machines so busy that what plays the device does not
+// run for a while.
+constexpr uint32_t flush_timeout_ms = 1000;
 
 uint8_t read_depth(int device, int other) {
   return static_cast<uint8_t>(std::max(0, std::min({device, other, wished_read_depth})));
@@ -270,7 +273,7 @@ void engine::lose(connection& of, failure why) {
   const bool may_receive = of.phase() == connection_phase::open || of.phase() == connection_phase::accepting;
   if (!may_receive || of.pool() || of.all_exchanged() || of.receives_posted() == 0) return end_lost(of);
   of.id().disconnect();
-  limit_end(of);
+  limit_end(of, flush_timeout_ms);
 }
 
 void engine::end_lost(connection& of) {

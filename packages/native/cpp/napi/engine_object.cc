@@ -186,7 +186,8 @@ void engine_object::finish(const Napi::CallbackInfo& info) {
 
 void engine_object::abort(const Napi::CallbackInfo& info) {
   open_engine(info).abort(handle_argument(info), info[1].As<Napi::String>().Utf8Value(),
-                          info[2].ToBoolean() ? frame_type::refusal : frame_type::abort);
+                          info[3].ToBoolean() ? frame_type::refusal : frame_type::abort,
+                          info[2].As<Napi::Number>().Uint32Value());
   runtime_->pump();
 }
 
