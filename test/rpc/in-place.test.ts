@@ -60,6 +60,17 @@ await onSimulatedDevice('rxe', (device) => {
     expect(codec.copied).toBe(copied);
   });
 
+  test('bodies longer than a message may be go in pieces, though they would fit', async () => {
+    const { api, near, far } = await served(setUp, { echo }, { pair: { both: { maxMessageBytes: 1024 } } });
+    const value = { numbers: Array.from({ length: 500 }, (_, i) => i * 1000) };
+    for (const body of [value, new Uint8Array(2000)]) {
+      const before = [near.stats().messagesSent, far.stats().messagesSent] as const;
+      expect(await api.echo(body)).toEqual(body);
+      expect(near.stats().messagesSent - before[0]).toBeGreaterThan(2);
+      expect(far.stats().messagesSent - before[1]).toBeGreaterThan(2);
+    }
+  });
+
   test('answers for which there is no room wait, each in its order', async () => {
     const codec = new WatchingCodec();
     const { api } = await served(setUp, { echo }, { client: { codec }, serve: { codec } });

@@ -36,7 +36,7 @@ export class RpcSession {
   /** The longest frame, in bytes; longer bodies go in pieces. */
   readonly frameBytes: number;
   readonly #lane: BulkLane;
-  /** The room that the transport has for a message to be written in, in bytes; 0 where it has none. */
+  /** The room that the transport has for a message to be written in, in bytes; 0 where it has none, or more than a frame may fill. */
   readonly #roomBytes: number;
   /** Whether the next body is likely to fit: one that does not is encoded twice. */
   #encodesInPlace: boolean;
@@ -58,7 +58,7 @@ export class RpcSession {
   private constructor(connection: Connection) {
     this.connection = connection;
     this.frameBytes = Math.min(PIECE_BYTES, connection.maxMessageBytes);
-    this.#roomBytes = connection.roomBytes;
+    this.#roomBytes = connection.roomBytes <= this.frameBytes ? connection.roomBytes : 0;
     this.#encodesInPlace = this.#roomBytes > 0;
     this.#lane = new BulkLane(connection, this.frameBytes);
     this.caller = new Caller(this);
@@ -176,8 +176,10 @@ export class RpcSession {
     const head = writer.length;
     const bytes = head + body.length;
     if (bytes > this.frameBytes) return this.#sendInPieces(writer, body, sender);
-    if (bytes > connection.maxPartsBytes) return this.#transmit(writer.raw(body).view());
-    if (connection.state === 'open' && connection.trySendBehind(writer.bytes, 0, head, body)) {
+    if (bytes > connection.maxPartsBytes || connection.state !== 'open') {
+      return this.#transmit(writer.raw(body).view());
+    }
+    if (connection.trySendBehind(writer.bytes, 0, head, body)) {
       this.#lastBytes = bytes;
       return true;
     }
