@@ -64,6 +64,28 @@ await onSimulatedDevice('rxe', (device) => {
       await expectNothingLeft(device, pair);
     });
 
+    test('answers leave before the microtasks of the handlers run, and what those send leaves after them', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
+      const seen: number[] = [];
+      const order: number[] = [];
+      const before = device.count('send-chains') + 1; // the question
+      pair.server.onMessage(({ data }) => {
+        expect(pair.server.trySend(data)).toBe(true);
+        seen.push(device.count('send-chains') - before);
+        queueMicrotask(() => {
+          seen.push(device.count('send-chains') - before);
+          expect(pair.server.trySend(Uint8Array.of(2))).toBe(true);
+        });
+      });
+      pair.client.onMessage(({ data }) => order.push(data[0] as number));
+      expect(pair.client.trySend(Uint8Array.of(1))).toBe(true);
+      await until(() => order.length === 2);
+      expect(seen).toEqual([0, 1]);
+      expect(order).toEqual([1, 2]);
+      await expectNothingLeft(device, pair);
+    });
+
     test('one in a quarter of the slots asks for a completion', async () => {
       resetForTest(device, personality);
       const pair = await quietPair({ sendSlots: 64 });

@@ -139,7 +139,10 @@ export const Gate = {
 export const Ring = {
   /** How many records are in the array. Counted up here, set to 0 by the engine when it has taken them. */
   count: 0,
-  /** 1 while the engine delivers events: it takes the submissions when that, and all its microtasks, are done. */
+  /**
+   * How many records of events there are while the engine delivers them, else 0. It takes the submissions when `dispatch` has
+   * returned, and again when all microtasks after it are done.
+   */
   delivering: 1,
 } as const;
 export const RING_WORDS = 2;
@@ -344,10 +347,10 @@ export interface NativeDevice {
 }
 
 export interface Addon {
-  /** `dispatch(count)` is called with the number of records in `options.events`; it must not throw. */
+  /** `dispatch` is called when there are records in `options.events`, as many as `Ring.delivering` says; it must not throw. */
   readonly Engine: new (
     options: EngineOptions,
-    dispatch: (count: number) => void,
+    dispatch: () => void,
   ) => NativeEngine;
   /**
    * Tries every device for real, with `memoryBytes` of registered memory, and gives everything back. Throws when there

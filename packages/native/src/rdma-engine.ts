@@ -98,7 +98,7 @@ export class RdmaEngine {
         spinMicros: options.spinMicros,
         ...options.libraries,
       },
-      (count) => this.#dispatch(count),
+      () => this.#dispatch(),
     );
   }
 
@@ -251,8 +251,9 @@ export class RdmaEngine {
     this.flush();
   };
 
-  #dispatch(count: number): void {
+  #dispatch(): void {
     const events = this.#events;
+    const count = this.#ring[Ring.delivering] as number;
     for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {
       const handle = events[at + 1] as number;
       let endpoint = this.#endpoints[handle & HANDLE_INDEX_MASK];

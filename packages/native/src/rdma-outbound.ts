@@ -76,7 +76,7 @@ export class RdmaOutbound {
   /** What `Connection._submit` is to do. */
   submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void> {
     if (!this.#mayPost()) return false;
-    const bytes = data.byteLength;
+    const bytes = data.length; // its byteLength, which takes four times as long to ask for
     if (bytes > this.largestPayload) return this.#submitLarge(data, lease, mayBorrow);
 
     let slot: number;

@@ -4,6 +4,7 @@ import { markReused } from '@verbmq/core/transport-kit';
 import type { Addon, Handle, ReceivePoolMemory } from './binding.js';
 import type { SharedReceiveQueueOptions } from './options.js';
 import type { RdmaEngine } from './rdma-engine.js';
+import { SlotViews } from './slot-views.js';
 
 /** Receive slots that the accepted connections of one device share. The engine says which of them may use how many. */
 export class ReceivePool {
@@ -16,6 +17,7 @@ export class ReceivePool {
   readonly #headerBytes: number;
   /** Whose message a slot holds; 0 where it holds none. */
   readonly #holders: Int32Array;
+  readonly #received: SlotViews;
 
   constructor(addon: Addon, number: number, memory: ReceivePoolMemory) {
     this.number = number;
@@ -24,11 +26,12 @@ export class ReceivePool {
     this.#memory = memory;
     this.#headerBytes = addon.layout.headerBytes;
     this.#holders = new Int32Array(memory.slots);
+    this.#received = new SlotViews(memory.slab, memory.slots);
   }
 
   /** The payload of a message that arrived in `slot`. */
   received(slot: number, bytes: number): Uint8Array {
-    return new Uint8Array(this.slab, this.receivedAt(slot), bytes);
+    return this.#received.of(slot, this.receivedAt(slot), bytes);
   }
 
   /** Where in `bytes` that payload begins. */

@@ -4,6 +4,7 @@ import { markReused } from '@verbmq/core/transport-kit';
 import type { Addon, ConnectionMemory } from './binding.js';
 import type { SlotOptions } from './options.js';
 import type { ReceivePool } from './receive-pool.js';
+import { SlotViews } from './slot-views.js';
 
 /**
  * The memory of one connection: receive slots, send slots, and a page for control frames, in one ArrayBuffer. It is
@@ -27,6 +28,7 @@ export class Slab implements ConnectionMemory {
   readonly sendBase: number;
   /** All of the slab, to copy payloads into it. */
   readonly bytes: Uint8Array;
+  readonly #received: SlotViews;
 
   /** What a connection with these options registers, where it has receive slots of its own or shares those of others. */
   static bytesFor(addon: Addon, options: SlotOptions, sharesReceives = false): number {
@@ -68,6 +70,10 @@ export class Slab implements ConnectionMemory {
     this.receiveBase = this.slabOffset + headerBytes;
     this.sendBase = this.slabOffset + receiveBytes + headerBytes;
     this.bytes = new Uint8Array(this.slab);
+    this.#received = new SlotViews(
+      this.slab,
+      sharesReceives ? 0 : options.receiveSlots + addon.layout.controlReceiveSlots,
+    );
   }
 
   /** What the engine is given of it. */
@@ -89,7 +95,7 @@ export class Slab implements ConnectionMemory {
 
   /** The payload of a message that arrived in `slot`. */
   received(slot: number, bytes: number): Uint8Array {
-    return new Uint8Array(this.slab, this.receiveBase + slot * this.slotBytes, bytes);
+    return this.#received.of(slot, this.receivedAt(slot), bytes);
   }
 
   /** Where in `bytes` that payload begins. */

@@ -53,7 +53,7 @@ export class Message {
 
   /** The length of the message in bytes. */
   get byteLength(): number {
-    return this.data.byteLength;
+    return this.data.length; // the same, and asked for in less time
   }
 
   /** Whether `retain()` was called. */

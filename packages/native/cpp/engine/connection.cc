@@ -233,6 +233,11 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
     move_gate(gate_large_read, outgoing_.read());
     move_gate(gate_large_released, outgoing_.released());
   }
+  if (header->type == frame_type::data) {
+    if (pool_) count_used_credit();
+    frame = {frame_type::data, header->length};
+    return std::nullopt;
+  }
   uint32_t length = header->length;
   if (header->type == frame_type::large) {
     if (length != advertisement::bytes) return protocol_failure("an advertisement of the wrong length");
@@ -253,13 +258,18 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
   }
   if (header->type == frame_type::ping) wants_.pong = true;
   if (header->type == frame_type::close) peer_closed_ = true;
-  if (is_data && pool_ && pool_->used_credit(share_, credits_.peer_has())) may_be_lent_more_ = true;
-  if (!is_data) {
+  if (is_data) {
+    if (pool_) count_used_credit();
+  } else {
     free_slots_.push_back(slot);
     ++free_control_;
   }
   frame = {header->type, length};
   return std::nullopt;
+}
+
+void connection::count_used_credit() {
+  if (pool_->used_credit(share_, credits_.peer_has())) may_be_lent_more_ = true;
 }
 
 bool connection::take_back_credits(uint32_t slot, uint32_t length) {

@@ -175,6 +175,7 @@ class connection {
   uint32_t repost_group() const noexcept;
   void post_receives();
   void post_shared_receives();
+  void count_used_credit();
   bool take_back_credits(uint32_t slot, uint32_t length);
   void move_gate(gate_word word, uint32_t count) noexcept;
   void stage(frame_type type, send_class what, uint8_t* frame, uint32_t length, bool signalled = false);
@@ -255,8 +256,8 @@ class connection {
 
   // Sends that are written but not posted. Posted as one chain; what the device has no room for stays.
   struct staged_send {
-    ibv_send_wr request;
-    ibv_sge piece;
+    ibv_send_wr request{};
+    ibv_sge piece{};
   };
   std::vector<staged_send> staged_;
   // Scratch of post_receives().

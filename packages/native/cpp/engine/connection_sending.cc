@@ -39,13 +39,14 @@ void connection::stage(frame_type type, send_class what, uint8_t* frame, uint32_
     unsignalled_control_ = 0;
   }
 
-  ibv_send_wr request{};
-  request.wr_id = work_id{self_, work_kind::send, ledger_.push(what)}.encode();
-  request.opcode = IBV_WR_SEND;
-  request.num_sge = 1;
-  if (signalled) request.send_flags |= IBV_SEND_SIGNALED;
-  if (bytes <= limits_.inline_bytes) request.send_flags |= IBV_SEND_INLINE;
-  staged_.push_back({request, {reinterpret_cast<uintptr_t>(frame), bytes, send_region_->lkey()}});
+  staged_.emplace_back();
+  staged_send& staged = staged_.back();
+  staged.request.wr_id = work_id{self_, work_kind::send, ledger_.push(what)}.encode();
+  staged.request.opcode = IBV_WR_SEND;
+  staged.request.num_sge = 1;
+  if (signalled) staged.request.send_flags |= IBV_SEND_SIGNALED;
+  if (bytes <= limits_.inline_bytes) staged.request.send_flags |= IBV_SEND_INLINE;
+  staged.piece = {reinterpret_cast<uintptr_t>(frame), bytes, send_region_->lkey()};
 }
 
 void connection::stage_operations() {

@@ -52,14 +52,14 @@ size_t device_resources::poll(ibv_wc* completions, size_t limit) {
   size_t total = 0;
   // Starting where the last poll stopped keeps a busy queue from starving the others.
   for (size_t i = 0; i < shards_.size() && total < limit; ++i) {
-    const size_t at = (next_to_poll_ + i) % shards_.size();
-    if (shards_[at].failed) continue;
+    if (next_to_poll_ >= shards_.size()) next_to_poll_ = 0;
+    shard& polled = shards_[next_to_poll_++];
+    if (polled.failed) continue;
     try {
-      total += static_cast<size_t>(shards_[at].queue->poll(static_cast<int>(limit - total), completions + total));
+      total += static_cast<size_t>(polled.queue->poll(static_cast<int>(limit - total), completions + total));
     } catch (const verbs_error& why) {
-      fail(shards_[at], why);
+      fail(polled, why);
     }
-    if (total == limit) next_to_poll_ = (at + 1) % shards_.size();
   }
   return total;
 }

@@ -124,10 +124,11 @@ bool engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
   }
   // A message may bring what a control frame waits for.
   if (of.may_be_lent_more() || of.waits_for_control_credit()) mark_dirty(of);
+  if (frame.type == frame_type::data) {
+    events_.push(event_kind::message, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
+    return true;
+  }
   switch (frame.type) {
-    case frame_type::data:
-      events_.push(event_kind::message, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
-      return true;
     case frame_type::large:
       events_.push(event_kind::advertised, of.self(), static_cast<int32_t>(slot), static_cast<int32_t>(frame.length));
       return true;

@@ -22,7 +22,7 @@ class send_ledger {
 
   /// Notes a send that is being posted; returns its running number for the work id.
   uint32_t push(send_class what) noexcept {
-    entries_[(first_ + count_) % depth_] = what;
+    entries_[wrapped(first_ + count_)] = what;
     ++count_;
     return (first_number_ + count_ - 1) & work_id::number_mask;
   }
@@ -47,7 +47,7 @@ class send_ledger {
           ++result.farewell;
           break;
       }
-      first_ = (first_ + 1) % depth_;
+      first_ = wrapped(first_ + 1);
     }
     count_ -= distance + 1;
     first_number_ = (number + 1) & work_id::number_mask;
@@ -55,6 +55,9 @@ class send_ledger {
   }
 
  private:
+  /// For places that are at most once around the ring; a division would take longer than all the rest.
+  uint32_t wrapped(uint32_t place) const noexcept { return place < depth_ ? place : place - depth_; }
+
   std::vector<send_class> entries_;
   uint32_t depth_;
   uint32_t first_ = 0;

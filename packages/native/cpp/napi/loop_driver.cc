@@ -21,8 +21,8 @@ void relax_processor() {
 
 }  // namespace
 
-loop_driver::loop_driver(uv_loop_t* loop, polling_policy policy, std::function<bool()> deliver)
-    : loop_(loop), policy_(policy), deliver_(std::move(deliver)) {}
+loop_driver::loop_driver(uv_loop_t* loop, polling_policy policy, event_receiver& receiver)
+    : loop_(loop), policy_(policy), receiver_(receiver) {}
 
 void loop_driver::start(engine& driven) {
   engine_ = &driven;
@@ -80,7 +80,7 @@ std::shared_ptr<void> loop_driver::after(uint32_t delay_ms, std::function<void()
     auto* expired = static_cast<timer_handle*>(handle->data);
     loop_driver& self = *expired->driver;
     expired->due();
-    if (self.deliver_() && !self.stopped_) self.submitted();
+    if (self.receiver_.deliver() && !self.stopped_) self.submitted();
   };
   uv_timer_start(&timer->handle, callback, delay_ms, 0);
   uv_unref(reinterpret_cast<uv_handle_t*>(&timer->handle));
@@ -107,7 +107,7 @@ void loop_driver::run_elsewhere(std::function<void()> work, std::function<void()
         finished->done();
         --self.jobs_elsewhere_;
         if (self.stopped_) self.close_if_idle();
-        else if (self.deliver_() && !self.stopped_) self.submitted();
+        else if (self.receiver_.deliver() && !self.stopped_) self.submitted();
       });
 }
 
@@ -122,19 +122,19 @@ void loop_driver::update_reference() {
 
 void loop_driver::on_cm_readable() {
   engine_->handle_cm_events();
-  if (deliver_() && !stopped_) submitted();
+  if (receiver_.deliver() && !stopped_) submitted();
 }
 
 void loop_driver::on_device_events() {
   engine_->handle_device_events();
-  if (deliver_() && !stopped_) submitted();
+  if (receiver_.deliver() && !stopped_) submitted();
 }
 
 loop_driver::progress loop_driver::work() {
   const uint64_t start = clock_.now_ns();
   for (;;) {
     if (engine_->poll() == 0 && engine_->events().empty()) return progress::idle;
-    if (!deliver_() || stopped_) return progress::stopped;
+    if (!receiver_.deliver() || stopped_) return progress::stopped;
     last_activity_ns_ = clock_.now_ns();
     if (last_activity_ns_ - start > turn_ns) return progress::more;
   }
@@ -152,7 +152,11 @@ void loop_driver::on_channel_readable() {
 }
 
 void loop_driver::on_idle() {
-  if (policy_.budget_ns() > 0 && engine_->has_connections()) return spin();
+  if (policy_.budget_ns() > 0 && engine_->has_connections()) {
+    receiver_.begin_turn();
+    spin();
+    return receiver_.end_turn();
+  }
   const progress result = work();
   if (result == progress::idle && !engine_->stalled()) sleep();
 }
@@ -163,7 +167,7 @@ void loop_driver::spin() {
   int empty_polls = 0;
   while (now - start < turn_ns) {
     if (engine_->poll() > 0 || !engine_->events().empty()) {
-      if (!deliver_() || stopped_) return;
+      if (!receiver_.deliver() || stopped_) return;
       now = last_activity_ns_ = clock_.now_ns();
       empty_polls = 0;
       continue;
@@ -179,7 +183,7 @@ void loop_driver::spin() {
     }
   }
   // A device without room gives no sign when it has some again.
-  if (engine_->stalled()) deliver_();
+  if (engine_->stalled()) receiver_.deliver();
 }
 
 void loop_driver::sleep() {

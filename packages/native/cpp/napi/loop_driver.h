@@ -17,10 +17,20 @@
 
 namespace verbmq {
 
+/// The JavaScript side of the loop.
+class event_receiver {
+ public:
+  virtual ~event_receiver() = default;
+  /// Gives the waiting events to JavaScript and flushes what it submitted; false when it cannot any more.
+  virtual bool deliver() = 0;
+  // Between these two it may be asked to deliver many times, and needs what all of that takes only once.
+  virtual void begin_turn() = 0;
+  virtual void end_turn() = 0;
+};
+
 class loop_driver final : public engine_host {
  public:
-  /// `deliver` gives the waiting events to JavaScript and flushes what it submitted; false when it cannot any more.
-  loop_driver(uv_loop_t* loop, polling_policy policy, std::function<bool()> deliver);
+  loop_driver(uv_loop_t* loop, polling_policy policy, event_receiver& receiver);
 
   /// Starts to watch `driven`, which the caller owns and keeps until close() has been called.
   void start(engine& driven);
@@ -70,7 +80,7 @@ class loop_driver final : public engine_host {
   uv_loop_t* loop_;
   polling_policy policy_;
   duration_clock clock_{&uv_hrtime};
-  std::function<bool()> deliver_;
+  event_receiver& receiver_;
   engine* engine_ = nullptr;
   poll_handle* cm_poll_ = nullptr;
   // Those that are not closing; the loop owns the others.

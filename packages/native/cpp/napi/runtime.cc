@@ -22,7 +22,8 @@ runtime* runtime::create(Napi::Env env, const library_paths& paths, polling_poli
 
   std::unique_ptr<runtime, void (*)(runtime*)> made(new runtime(env, arrays, dispatch, arrays_owner),
                                                     [](runtime* self) { delete self; });
-  made->driver_ = std::make_unique<loop_driver>(loop, policy, [self = made.get()] { return self->deliver(); });
+  event_receiver& receiver = *made;
+  made->driver_ = std::make_unique<loop_driver>(loop, policy, receiver);
   made->engine_ = std::make_unique<engine>(verbs_library::open(paths), *made->driver_);
   made->driver_->start(*made->engine_);
   // The environment may end at any time, a worker's in the middle of traffic: the loop then waits for this hook.
@@ -32,10 +33,11 @@ runtime* runtime::create(Napi::Env env, const library_paths& paths, polling_poli
   return made.release();
 }
 
-void runtime::take_submissions() {
-  const auto count = static_cast<size_t>(arrays_.ring[ring_count]);
-  arrays_.ring[ring_count] = 0;
-  if (count > 0 && count <= arrays_.submissions_capacity) engine_->submit(arrays_.submissions, count);
+bool runtime::take_submissions() {
+  const auto count = static_cast<size_t>(std::exchange(arrays_.ring[ring_count], 0));
+  if (count == 0 || count > arrays_.submissions_capacity) return false;
+  engine_->submit(arrays_.submissions, count);
+  return true;
 }
 
 void runtime::pump() {
@@ -47,42 +49,61 @@ void runtime::pump() {
   driver_->update_reference();
 }
 
+void runtime::begin_turn() {
+  napi_open_handle_scope(env_, &turn_);
+  dispatch_value_ = dispatch_.Value();
+  napi_get_undefined(env_, &undefined_);
+}
+
+void runtime::end_turn() { napi_close_handle_scope(env_, std::exchange(turn_, nullptr)); }
+
 bool runtime::deliver() {
   if (!open()) return false;
+  const bool is_turn = turn_ == nullptr;
+  if (is_turn) begin_turn();
   delivering_ = true;
-  arrays_.ring[ring_delivering] = 1;
-  {
-    Napi::HandleScope scope(env_);
-    size_t count = engine_->events().take(arrays_.events, arrays_.events_capacity);
-    do {
-      if (count > 0) {
-        napi_value argument = nullptr;
-        napi_value result = nullptr;
-        napi_create_uint32(env_, static_cast<uint32_t>(count), &argument);
-        const napi_status status = napi_make_callback(env_, context_, arrays_owner_.Value(), dispatch_.Value(), 1,
-                                                      &argument, &result);
-        if (status == napi_pending_exception) {
-          // src/binding.ts lets nothing escape; what comes here is a fault of this package or a worker that ends.
-          napi_value exception = nullptr;
-          napi_get_and_clear_last_exception(env_, &exception);
-          napi_fatal_exception(env_, exception);
-        }
-        if (status != napi_ok) arrays_.ring[ring_count] = 0;
-      }
-      if (ending_) break;
-      take_submissions();
-      engine_->flush();
-      count = engine_->events().take(arrays_.events, arrays_.events_capacity);
-    } while (count > 0);
-  }
+  size_t count = engine_->events().take(arrays_.events, arrays_.events_capacity);
+  do {
+    if (count > 0) {
+      arrays_.ring[ring_delivering] = static_cast<int32_t>(count);
+      dispatch();
+      // Answers leave before anything is done that they need not wait for.
+      if (!ending_ && take_submissions()) engine_->flush();
+      run_ticks();
+    }
+    if (ending_) break;
+    take_submissions();
+    engine_->flush();
+    count = engine_->events().take(arrays_.events, arrays_.events_capacity);
+  } while (count > 0);
   delivering_ = false;
   arrays_.ring[ring_delivering] = 0;
+  if (is_turn) end_turn();
   if (ending_) {
     end_now();
     return false;
   }
   driver_->update_reference();
   return true;
+}
+
+// A plain call, and then what belongs to the end of a callback: napi_make_callback would do that within the call, and make the
+// answers wait for it.
+void runtime::dispatch() {
+  napi_value result = nullptr;
+  const napi_status status = napi_call_function(env_, undefined_, dispatch_value_, 0, nullptr, &result);
+  if (status == napi_pending_exception) {
+    // src/binding.ts lets nothing escape; what comes here is a fault of this package or a worker that ends.
+    napi_value exception = nullptr;
+    napi_get_and_clear_last_exception(env_, &exception);
+    napi_fatal_exception(env_, exception);
+  }
+  if (status != napi_ok) arrays_.ring[ring_count] = 0;
+}
+
+void runtime::run_ticks() {
+  napi_callback_scope scope = nullptr;
+  if (napi_open_callback_scope(env_, nullptr, context_, &scope) == napi_ok) napi_close_callback_scope(env_, scope);
 }
 
 void runtime::end() {

@@ -13,7 +13,7 @@
 
 namespace verbmq {
 
-/// Words about the submissions; see `Ring` in src/binding.ts.
+/// Words about submissions and events; see `Ring` in src/binding.ts.
 enum ring_word : size_t { ring_count = 0, ring_delivering = 1, ring_words = 2 };
 
 /// Arrays that both languages read and write; they must not be detached or resized.
@@ -25,10 +25,11 @@ struct shared_arrays {
   int32_t* ring;  // ring_word
 };
 
-class runtime {
+class runtime final : private event_receiver {
  public:
-  /// `dispatch(count)` is called with the number of records in the events array. `arrays_owner` keeps the memory
-  /// of `arrays` alive. Throws verbs_error.
+  /// `dispatch` is called when there are records in the events array; ring_delivering says how many. It is called in no
+  /// asynchronous context: the connections of one engine are made in many. `arrays_owner` keeps the memory of `arrays` alive.
+  /// Throws verbs_error.
   static runtime* create(Napi::Env env, const library_paths& paths, polling_policy policy, shared_arrays arrays,
                          Napi::Function dispatch, Napi::Object arrays_owner);
 
@@ -44,10 +45,19 @@ class runtime {
 
  private:
   runtime(Napi::Env env, shared_arrays arrays, Napi::Function dispatch, Napi::Object arrays_owner);
-  ~runtime();
+  ~runtime() override;
 
-  bool deliver();
-  void take_submissions();
+  // event_receiver
+  bool deliver() override;
+  void begin_turn() override;
+  void end_turn() override;
+
+  /// Calls JavaScript, which reads the events.
+  void dispatch();
+  /// Runs process.nextTick() and microtasks, as at the end of any callback.
+  void run_ticks();
+  /// Answers whether there was anything.
+  bool take_submissions();
   void end_now();
 
   Napi::Env env_;
@@ -58,6 +68,10 @@ class runtime {
   std::unique_ptr<engine> engine_;
   std::unique_ptr<loop_driver> driver_;
   napi_async_cleanup_hook_handle cleanup_ = nullptr;
+  napi_handle_scope turn_ = nullptr;
+  // Valid in a turn.
+  napi_value dispatch_value_ = nullptr;
+  napi_value undefined_ = nullptr;
   bool delivering_ = false;
   bool ending_ = false;
   bool ended_ = false;

@@ -1,0 +1,22 @@
+/**
+ * Views of received payloads in a slab, one for each slot. A slot often gets a message as long as the one before, and its view
+ * shows that one as well: making a view takes longer than all the rest of handing a short message over.
+ */
+export class SlotViews {
+  readonly #slab: ArrayBuffer;
+  readonly #views: (Uint8Array | undefined)[];
+
+  constructor(slab: ArrayBuffer, slots: number) {
+    this.#slab = slab;
+    this.#views = new Array(slots).fill(undefined);
+  }
+
+  /** The first `bytes` bytes at `offset` in the slab, which is where the payload of `slot` lies. */
+  of(slot: number, offset: number, bytes: number): Uint8Array {
+    const last = this.#views[slot];
+    if (last !== undefined && last.length === bytes) return last;
+    const view = new Uint8Array(this.#slab, offset, bytes);
+    this.#views[slot] = view;
+    return view;
+  }
+}
