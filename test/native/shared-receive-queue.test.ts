@@ -114,7 +114,9 @@ await onSimulatedDevice('rxe', (device) => {
 
     test('keeps what is set aside from a peer that floods, and lends it the rest', async () => {
       resetForTest(device, personality);
-      const server = await serve({ slots: 4 * RESERVED + 40, maxConnections: 4 });
+      // No heartbeat asks for what was lent, however long this takes.
+      const quiet = { heartbeatIntervalMs: 600_000, peerTimeoutMs: 1_800_000 };
+      const server = await serve({ slots: 4 * RESERVED + 40, maxConnections: 4 }, quiet);
       const flood = await server.connect();
       flood.client.onMessage(() => {});
       let read = 0;
@@ -127,8 +129,9 @@ await onSimulatedDevice('rxe', (device) => {
       stop(); // the application reads no more
       await until(() => {
         flood.client.trySend(Buffer.alloc(100));
-        return flood.server.stats().messagesQueued === 32;
+        return flood.server.stats().messagesQueued >= 16; // credits for up to half of the 32 may still be on their way
       });
+      expect(server.shared().lentSlots).toBe(32 - DATA);
 
       for (let n = 0; n < 3; n++) {
         const { client, server: accepted } = await server.connect();
