@@ -133,6 +133,12 @@ export class RdmaConnection extends Connection implements Endpoint {
       : super._submitBehind(memory, at, headerBytes, data);
   }
 
+  protected override _submitBehindWords(header: Int32Array, data: Uint8Array): boolean {
+    return 4 * header.length + data.length <= this.#outbound.largestPayload
+      ? this.#outbound.submitBehindWords(header, data)
+      : super._submitBehindWords(header, data);
+  }
+
   override get maxPartsBytes(): number {
     return this.#outbound.largestPayload;
   }
@@ -177,7 +183,7 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   #received(slot: number, bytes: number): void {
     const slots = this.#slab.pool ?? this.#slab;
-    if (this._receivesDirectly) this._receiveAt(slots.bytes, slots.receivedAt(slot), bytes, slot, slots.slab);
+    if (this._receivesDirectly) this._receiveAt(slots, slots.receivedAt(slot), bytes, slot);
     else this._receive(slots.received(slot, bytes), slot);
   }
 

@@ -103,11 +103,28 @@ export class RdmaOutbound {
     const start = this.#slab.sendBase + slot * this.#slab.slotBytes;
     // A header is short: that is faster than a view of it, and `set`.
     for (let i = 0; i < headerBytes; i++) target[start + i] = memory[at + i] as number;
+    this.#submitParts(slot, start, headerBytes, data);
+    return true;
+  }
+
+  /** What `Connection._submitBehindWords` is to do with what goes in a slot. */
+  submitBehindWords(header: Int32Array, data: Uint8Array): boolean {
+    if (!this.#mayPost() || !this.#hasFreeSlot()) return false;
+    const slot = this.#slots.take();
+    const { view, sendBase, slotBytes } = this.#slab;
+    const start = sendBase + slot * slotBytes;
+    const { length } = header;
+    for (let i = 0; i < length; i++) view.setInt32(start + 4 * i, header[i] as number, true);
+    this.#submitParts(slot, start, 4 * length, data);
+    return true;
+  }
+
+  /** The header stands in the slot already. */
+  #submitParts(slot: number, start: number, headerBytes: number, data: Uint8Array): void {
     const { length } = data;
-    if (length > 0) target.set(data, start + headerBytes);
+    if (length > 0) this.#slab.bytes.set(data, start + headerBytes);
     this.#slots.submit(slot, headerBytes + length + this.#headerBytes);
     this.#engine.submitSend(this.#handle, slot, headerBytes + length);
-    return true;
   }
 
   /** A slot to write a message in. Whether that may go is seen when it is written. */

@@ -1,32 +1,44 @@
 import { markAsUntransferable } from 'node:worker_threads';
 import { VerbmqError } from '@verbmq/core';
-import { markReused } from '@verbmq/core/transport-kit';
+import { markReused, type ReceiveMemory } from '@verbmq/core/transport-kit';
 import type { Addon, Handle, ReceivePoolMemory } from './binding.js';
 import type { SharedReceiveQueueOptions } from './options.js';
 import type { RdmaEngine } from './rdma-engine.js';
 import { SlotViews } from './slot-views.js';
 
 /** Receive slots that the accepted connections of one device share. The engine says which of them may use how many. */
-export class ReceivePool {
+export class ReceivePool implements ReceiveMemory {
   /** Names it in releases. */
   readonly number: number;
   readonly slab: ArrayBuffer;
   /** All of the slab. */
   readonly bytes: Uint8Array;
+  readonly view: DataView;
   readonly #memory: ReceivePoolMemory;
   readonly #headerBytes: number;
   /** Whose message a slot holds; 0 where it holds none. */
   readonly #holders: Int32Array;
   readonly #received: SlotViews;
+  readonly #parts: SlotViews;
 
   constructor(addon: Addon, number: number, memory: ReceivePoolMemory) {
     this.number = number;
     this.slab = memory.slab;
     this.bytes = new Uint8Array(memory.slab);
+    this.view = new DataView(memory.slab);
     this.#memory = memory;
     this.#headerBytes = addon.layout.headerBytes;
     this.#holders = new Int32Array(memory.slots);
     this.#received = new SlotViews(memory.slab, memory.slots);
+    this.#parts = new SlotViews(memory.slab, memory.slots);
+  }
+
+  get buffer(): ArrayBuffer {
+    return this.slab;
+  }
+
+  part(slot: number, start: number, bytes: number): Uint8Array {
+    return this.#parts.of(slot, start, bytes);
   }
 
   /** The payload of a message that arrived in `slot`. */

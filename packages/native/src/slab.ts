@@ -1,6 +1,6 @@
 import { markAsUntransferable } from 'node:worker_threads';
 import { VerbmqError } from '@verbmq/core';
-import { markReused } from '@verbmq/core/transport-kit';
+import { markReused, type ReceiveMemory } from '@verbmq/core/transport-kit';
 import type { Addon, ConnectionMemory } from './binding.js';
 import type { SlotOptions } from './options.js';
 import type { ReceivePool } from './receive-pool.js';
@@ -11,7 +11,7 @@ import { SlotViews } from './slot-views.js';
  * allocated here and not in C++, because some embedders forbid memory of foreign origin; the engine registers it,
  * and references it until it has deregistered it. Views of it are made without a call into the addon.
  */
-export class Slab implements ConnectionMemory {
+export class Slab implements ConnectionMemory, ReceiveMemory {
   readonly slab: ArrayBuffer;
   readonly slabOffset: number;
   readonly gate: Int32Array;
@@ -26,9 +26,11 @@ export class Slab implements ConnectionMemory {
   /** Where the payload of the first receive slot and of the first send slot start. */
   readonly receiveBase: number;
   readonly sendBase: number;
-  /** All of the slab, to copy payloads into it. */
+  /** All of the slab. */
   readonly bytes: Uint8Array;
+  readonly view: DataView;
   readonly #received: SlotViews;
+  readonly #parts: SlotViews;
 
   /** What a connection with these options registers, where it has receive slots of its own or shares those of others. */
   static bytesFor(addon: Addon, options: SlotOptions, sharesReceives = false): number {
@@ -70,10 +72,14 @@ export class Slab implements ConnectionMemory {
     this.receiveBase = this.slabOffset + headerBytes;
     this.sendBase = this.slabOffset + receiveBytes + headerBytes;
     this.bytes = new Uint8Array(this.slab);
-    this.#received = new SlotViews(
-      this.slab,
-      sharesReceives ? 0 : options.receiveSlots + addon.layout.controlReceiveSlots,
-    );
+    this.view = new DataView(this.slab);
+    const slots = sharesReceives ? 0 : options.receiveSlots + addon.layout.controlReceiveSlots;
+    this.#received = new SlotViews(this.slab, slots);
+    this.#parts = new SlotViews(this.slab, slots);
+  }
+
+  get buffer(): ArrayBuffer {
+    return this.slab;
   }
 
   /** What the engine is given of it. */
@@ -91,6 +97,10 @@ export class Slab implements ConnectionMemory {
       maxMessageBytes,
       windowBytes,
     };
+  }
+
+  part(slot: number, start: number, bytes: number): Uint8Array {
+    return this.#parts.of(slot, start, bytes);
   }
 
   /** The payload of a message that arrived in `slot`. */

@@ -1,5 +1,5 @@
 // Longer than 300 lines because it is where the parts meet: each of them has a file of its own, and none of them the whole.
-import { Connection, type ConnectionInit } from '../contract/connection.js';
+import { Connection, type ConnectionInit, type ReceiveMemory } from '../contract/connection.js';
 import type { ExposedByTransport } from '../contract/connection-hooks.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { CloseInfo } from '../contract/lifecycle.js';
@@ -10,12 +10,12 @@ import { MemoryRegions } from '../transport-kit/memory-regions.js';
 import type { AutoRole } from './auto-role.js';
 import { endReason, errorOfEnd, lostError } from './end-reason.js';
 import { FrameKind, HEADER_BYTES, isNumbered, protocolError } from './frames.js';
-import { Incoming, OWN } from './incoming.js';
+import { CURRENT, Incoming, OWN } from './incoming.js';
 import { MAX_PIECE_BYTES, OneSidedRequester, OPERATION_WINDOW_BYTES, serveOperation } from './one-sided.js';
 import { leaseMemory, Outgoing } from './outgoing.js';
 import { Path, type PathHooks } from './path.js';
 import { type PathInfo, type PathReason, PathReporter } from './path-info.js';
-import { BASE, type PathNumber, Session } from './session.js';
+import { BASE, ONE_MESSAGE, type PathNumber, Session } from './session.js';
 
 export interface AutoConnectionInit extends Omit<ConnectionInit, 'kind' | 'capabilities'> {
   readonly base: Connection;
@@ -77,7 +77,7 @@ export class AutoConnection extends Connection implements PathHooks {
       {
         writable: (path) => this.#pathOf(path)?.writable ?? false,
         write: (path, frame) => this.#pathOf(path)?.write(frame),
-        writeShort: (path, memory, at, data) => this.#pathOf(path)?.writeShort(memory, at, data) ?? false,
+        shortWriter: (path) => this.#pathOf(path)?.connection,
         control: (frame) => this.#base?.control(frame),
         alive: (path) => this.#fast?.number === path && this.#fast.connection.state === 'open',
         moved: (path) => this.#moved(path),
@@ -87,9 +87,10 @@ export class AutoConnection extends Connection implements PathHooks {
     this.#incoming = new Incoming(maxMessageBytes, {
       handlesAtOnce: () => this._handlesAtOnce,
       deliver: (data, token) => this._receive(data, token),
-      handle: (data, token) => {
+      handle: (data) => {
         if (!this._handlesAtOnce) return false;
-        this._receive(data, token);
+        this.session.handled(data.length);
+        this._handle(data, CURRENT);
         return true;
       },
       consumed: (bytes) => this.session.consumed(bytes),
@@ -134,7 +135,8 @@ export class AutoConnection extends Connection implements PathHooks {
   // ---- receiving -------------------------------------------------------------------------------------------
 
   override releaseMessage(token: number, bytes: number): void {
-    if (token <= OWN) this.session.consumed(bytes);
+    if (token === CURRENT) return;
+    if (token === OWN) this.session.consumed(bytes);
     else this.#incoming.release(token, bytes);
   }
 
@@ -142,17 +144,38 @@ export class AutoConnection extends Connection implements PathHooks {
     return this.#incoming.retain(token, data);
   }
 
+  /**
+   * @internal A frame has come. Most are one message, the next in order, that is handled at once on the fast path: those take a
+   * way of their own, on which nothing is asked twice. All others take the one for every frame.
+   */
+  arrivedAt(path: Path, memory: ReceiveMemory, at: number, end: number, token: number): void {
+    if (this.#over) return;
+    const { view } = memory;
+    const start = at + HEADER_BYTES;
+    if (
+      path.number !== BASE &&
+      start <= end &&
+      end - start <= this.maxMessageBytes &&
+      view.getInt32(at, true) === ONE_MESSAGE &&
+      this._handlesAtOnce &&
+      this.session.handle(
+        view.getInt32(at + 4, true),
+        view.getInt32(at + 8, true),
+        view.getInt32(at + 12, true),
+        end - at,
+      )
+    ) {
+      this.#outgoing.hold(true);
+      this._handle(memory.part(token, start, end - start), CURRENT);
+      this.#handled();
+    } else this.arrived(path, new Uint8Array(memory.buffer, at, end - at));
+  }
+
   /** @internal A frame has come. */
-  arrived(
-    path: Path,
-    memory: Uint8Array,
-    at: number,
-    end: number,
-    buffer: ArrayBufferLike | undefined,
-  ): void {
+  arrived(path: Path, frame: Uint8Array): void {
     if (this.#over) return;
     try {
-      this.#frame(path, memory, at, end, buffer, undefined);
+      this.#frame(path, frame, undefined);
     } catch (error) {
       if (!(error instanceof VerbmqError)) throw error;
       this._fail(error, error.message);
@@ -163,39 +186,37 @@ export class AutoConnection extends Connection implements PathHooks {
   longArrived(path: Path, lease: Message): void {
     if (this.#over) return;
     try {
-      this.#frame(path, lease.data, 0, lease.data.length, undefined, lease);
+      this.#frame(path, lease.data, lease);
     } catch (error) {
       if (!(error instanceof VerbmqError)) throw error;
       this._fail(error, error.message);
     }
   }
 
-  #frame(
-    path: Path,
-    memory: Uint8Array,
-    at: number,
-    end: number,
-    buffer: ArrayBufferLike | undefined,
-    lease: Message | undefined,
-  ): void {
+  #frame(path: Path, frame: Uint8Array, lease: Message | undefined): void {
     const { session } = this;
-    if (end - at < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
-    const kind = memory[at] as number;
+    if (frame.length < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
+    const kind = frame[0] as number;
     if (this.#requiresFast && path.number === BASE && isNumbered(kind))
       throw protocolError('it sent data on the base connection, and the fast path is required');
     this.#outgoing.hold(kind === FrameKind.DATA);
     if (kind === FrameKind.DATA || kind === FrameKind.BATCH) {
-      if (session.accept(memory, at, end - at)) {
-        if (lease === undefined || kind === FrameKind.BATCH) this.#incoming.frame(memory, at, end, buffer);
+      if (session.accept(frame)) {
+        if (lease === undefined || kind === FrameKind.BATCH) this.#incoming.frame(frame);
         else this.#incoming.longFrame(lease);
       }
-    } else this.#otherFrame(kind, memory.subarray(at, end));
+    } else this.#otherFrame(kind, frame);
+    this.#handled();
+  }
+
+  /** A frame has been handled. */
+  #handled(): void {
     if (this.#over) return;
-    this.#outgoing.flush(); // what was sent while the frame was handled
-    if (session.allAcknowledged) this.#outgoing.reuse();
+    this.#outgoing.flush(); // what was sent meanwhile
+    const { session } = this;
     session.settle();
-    this.#tellSoon();
-    this.#progress();
+    if (session.untold) this.#tellSoon();
+    if (this.#wanting || this.#tearingDown) this.#progress();
   }
 
   #otherFrame(kind: number, frame: Uint8Array): void {
@@ -226,7 +247,7 @@ export class AutoConnection extends Connection implements PathHooks {
 
   /** What came last is told also to a peer to which nothing is sent: it keeps its frames until then. */
   #tellSoon(): void {
-    if (this.#tellTimer !== undefined || !this.session.untold) return;
+    if (this.#tellTimer !== undefined) return;
     this.#tellTimer = setTimeout(() => {
       this.#tellTimer = undefined;
       this.session.tell();

@@ -25,6 +25,7 @@ export interface Kept {
  */
 export class Batch {
   readonly #limitBytes: number;
+  readonly #longestBytes: number;
   readonly #kept: Kept;
   /** Where the frames lie; the last begins at `start` and ends at `end`. */
   chunk: Uint8Array = NO_BYTES;
@@ -39,6 +40,7 @@ export class Batch {
   /** @param limitBytes the longest frame, at most {@link MAX_BATCH_BYTES} and enough for one of the messages that are added. */
   constructor(limitBytes: number, kept: Kept) {
     this.#limitBytes = limitBytes;
+    this.#longestBytes = limitBytes / 2 - HEADER_BYTES - ENTRY_BYTES;
     this.#kept = kept;
   }
 
@@ -48,7 +50,7 @@ export class Batch {
 
   /** Whether a message of so many bytes goes into a batch at all. */
   takes(bytes: number): boolean {
-    return HEADER_BYTES + ENTRY_BYTES + bytes <= this.#limitBytes / 2;
+    return bytes <= this.#longestBytes;
   }
 
   /** Whether one more message of so many bytes finds room in this one. */
@@ -78,11 +80,6 @@ export class Batch {
     this.#begin();
     this.chunk.set(message, this.end);
     this.end += message.length;
-  }
-
-  /** None of the frames before is kept any more: their memory is used again. */
-  reuse(): void {
-    if (this.count === 0) this.end = 0;
   }
 
   #begin(): void {

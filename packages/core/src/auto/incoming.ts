@@ -7,14 +7,14 @@ export interface IncomingHooks {
   /** Whether the application handles the next message before `deliver` returns. */
   handlesAtOnce(): boolean;
   deliver(data: Uint8Array, token: number): void;
-  /** Both in one, for the many: delivers it if it is handled at once, and answers whether it was. */
-  handle(data: Uint8Array, token: number): boolean;
+  /** Delivers one that is `CURRENT` if it is handled at once, and answers whether it was. Credit for it is given then. */
+  handle(data: Uint8Array): boolean;
   /** The peer may send as much again. */
   consumed(bytes: number): void;
 }
 
 /** The token of a message that lies in the memory of the frame that is being handled, which cannot be kept. */
-const CURRENT = 0;
+export const CURRENT = 0;
 /** That of one whose memory is its own. Higher ones name a frame of one message. */
 export const OWN = 1;
 
@@ -42,21 +42,18 @@ export class Incoming {
   }
 
   /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
-  frame(memory: Uint8Array, at: number, end: number, buffer: ArrayBufferLike | undefined): void {
-    if (memory[at] === FrameKind.BATCH) this.#batch(memory, at, end);
+  frame(frame: Uint8Array): void {
+    if (frame[0] === FrameKind.BATCH) this.#batch(frame);
     else {
-      const start = at + HEADER_BYTES;
-      this.#checkSingle(memory, at, end);
-      // With the buffer at hand a view is made in two thirds of the time.
-      const data =
-        buffer === undefined ? memory.subarray(start, end) : new Uint8Array(buffer, start, end - start);
-      if (!this.#hooks.handle(data, CURRENT)) this.#hooks.deliver(new Uint8Array(data), OWN);
+      this.#checkSingle(frame);
+      const data = frame.subarray(HEADER_BYTES);
+      if (!this.#hooks.handle(data)) this.#hooks.deliver(new Uint8Array(data), OWN);
     }
   }
 
   /** A frame of one message, whose memory can be kept. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
   longFrame(lease: Message): void {
-    this.#checkSingle(lease.data, 0, lease.data.length);
+    this.#checkSingle(lease.data);
     if (!this.#hooks.handlesAtOnce()) {
       lease.retain();
       markReused(lease.data.buffer); // it was not the application that kept it: its lease ends as always
@@ -77,6 +74,7 @@ export class Incoming {
 
   /** The application keeps a message: the peer may send as much again at once. */
   retain(token: number, data: Uint8Array): Uint8Array | undefined {
+    if (token === CURRENT) return new Uint8Array(data);
     this.#hooks.consumed(data.length);
     const held = this.#held.get(token);
     if (held === undefined) return new Uint8Array(data);
@@ -87,29 +85,29 @@ export class Incoming {
     return kept;
   }
 
-  #batch(memory: Uint8Array, start: number, end: number): void {
+  #batch(frame: Uint8Array): void {
     const hooks = this.#hooks;
-    const { buffer, byteOffset } = memory;
+    const { buffer, byteOffset, length: end } = frame;
     let own: Uint8Array | undefined;
     let count = 0;
-    for (let at = start + HEADER_BYTES; at < end; count++) {
+    for (let at = HEADER_BYTES; at < end; count++) {
       const first = at + ENTRY_BYTES;
-      const length = first <= end ? getUint32(memory, at) : end;
+      const length = first <= end ? getUint32(frame, at) : end;
       at = first + length;
       if (at > end) throw protocolError('a batch ends in the middle of a message');
       this.#checkLength(length);
-      if (!hooks.handle(new Uint8Array(buffer, byteOffset + first, length), CURRENT)) {
-        own ??= memory.slice(start, end);
-        hooks.deliver(own.subarray(first - start, at - start), OWN);
+      if (!hooks.handle(new Uint8Array(buffer, byteOffset + first, length))) {
+        own ??= frame.slice();
+        hooks.deliver(own.subarray(first, at), OWN);
       }
     }
-    if (count !== messagesOf(memory, start))
+    if (count !== messagesOf(frame, 0))
       throw protocolError('a batch has another number of messages than it says');
   }
 
-  #checkSingle(memory: Uint8Array, at: number, end: number): void {
-    this.#checkLength(end - at - HEADER_BYTES);
-    if (messagesOf(memory, at) !== 1)
+  #checkSingle(frame: Uint8Array): void {
+    this.#checkLength(frame.length - HEADER_BYTES);
+    if (messagesOf(frame, 0) !== 1)
       throw protocolError('a frame of one message says that it has another number');
   }
 

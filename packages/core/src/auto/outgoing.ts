@@ -33,7 +33,15 @@ export class Outgoing {
   /** Takes a message; `false` where there is no room. A lease has room for the header before it. */
   submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
     const batch = this.#batch;
+    if (this.#answering && batch.takes(data.length) && this.#session.sendShort(data, batch)) return true;
+    return this.#submit(data, lease);
+  }
+
+  /** Apart from `submit`, so that V8 compiles that into its callers. */
+  #submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
+    const batch = this.#batch;
     const { length } = data;
+    this.#answering = false; // nothing overtakes this one
     if (batch.count > 0) {
       if (batch.fits(length)) {
         batch.add(data);
@@ -43,11 +51,6 @@ export class Outgoing {
     }
     if (!this.#session.hasRoom) return false;
     if (batch.takes(length)) {
-      if (this.#answering) {
-        batch.single(data);
-        this.#session.submitShort(batch.chunk, batch.start, data);
-        return true;
-      }
       batch.add(data);
       if (!this.#scheduled && !this.#held) {
         this.#scheduled = true;
@@ -67,16 +70,19 @@ export class Outgoing {
   /** A frame is being handled; `flush` will follow. `single`: one with one message. */
   hold(single: boolean): void {
     this.#held = true;
-    this.#answering = single;
+    this.#answering = single && this.#batch.count === 0;
   }
 
   /** What was taken leaves now, as far as the path lets it. */
   flush(): void {
     this.#held = false;
     this.#answering = false;
+    if (this.#batch.count > 0) this.#submitBatch();
+  }
+
+  #submitBatch(): void {
     const batch = this.#batch;
     const { count } = batch;
-    if (count === 0) return;
     batch.take();
     this.#session.submit(
       count === 1 ? FrameKind.DATA : FrameKind.BATCH,
@@ -85,11 +91,6 @@ export class Outgoing {
       batch.start,
       batch.end,
     );
-  }
-
-  /** No frame is kept: their memory is used again. */
-  reuse(): void {
-    this.#batch.reuse();
   }
 }
 

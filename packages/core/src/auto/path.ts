@@ -1,16 +1,14 @@
-import type { Connection } from '../contract/connection.js';
+import type { Connection, DirectReceiver, ReceiveMemory } from '../contract/connection.js';
 import type { CloseInfo } from '../contract/lifecycle.js';
 import { Message } from '../contract/message.js';
 import { giveFrame, LONG_FRAME_BYTES, lendFrame } from './frame-memory.js';
-import { HEADER_BYTES } from './frames.js';
 import type { PathNumber } from './session.js';
 
 export interface PathHooks {
-  /**
-   * A frame has come: it lies in `memory` from `at` to `end`, until this returns. `buffer`, where it is at hand, is that of
-   * `memory`, from its beginning on.
-   */
-  arrived(path: Path, memory: Uint8Array, at: number, end: number, buffer: ArrayBufferLike | undefined): void;
+  /** A frame has come, whose memory is used again when this returns. */
+  arrived(path: Path, frame: Uint8Array): void;
+  /** The same; it lies in `memory` from `at` to `end`. */
+  arrivedAt(path: Path, memory: ReceiveMemory, at: number, end: number, token: number): void;
   /** A frame has come whose memory may be kept; the lease ends when this returns unless it was retained. */
   longArrived(path: Path, lease: Message): void;
   /** It takes frames again, or bytes have left. */
@@ -20,7 +18,7 @@ export interface PathHooks {
 }
 
 /** One connection that carries frames of a session. It is closed or aborted by the session, never by itself. */
-export class Path {
+export class Path implements DirectReceiver {
   readonly number: PathNumber;
   readonly connection: Connection;
   readonly #hooks: PathHooks;
@@ -38,16 +36,7 @@ export class Path {
     this.#detach = connection.onMessage((message) => {
       if (!this.#left) this.#arrived(message);
     });
-    connection.receiveDirectly((memory, at, bytes, token, buffer) => {
-      if (bytes > LONG_FRAME_BYTES) {
-        const message = new Message(memory.subarray(at, at + bytes), connection, token);
-        if (!this.#left) this.#arrived(message);
-        if (!message.retained) message.release();
-      } else {
-        if (!this.#left) hooks.arrived(this, memory, at, at + bytes, buffer);
-        connection.releaseMessage(token, bytes);
-      }
-    });
+    connection.receiveDirectly(this);
     void connection.closed.then((info) => {
       if (!this.#left) hooks.ended(this, info);
     });
@@ -62,11 +51,6 @@ export class Path {
   write(frame: Uint8Array): void {
     if (frame.length > LONG_FRAME_BYTES) this.#lend(frame);
     else if (!this.connection.trySend(frame)) this.#wait(new Uint8Array(frame));
-  }
-
-  /** Writes a short message behind its header, which lies at `at` in `memory`, while `writable`. `false`: nothing was done. */
-  writeShort(memory: Uint8Array, at: number, data: Uint8Array): boolean {
-    return this.connection.trySendBehind(memory, at, HEADER_BYTES, data);
   }
 
   /** Writes a frame behind all others, whether there is room or not; for the few that are not messages. */
@@ -99,10 +83,28 @@ export class Path {
     this.#detach();
   }
 
+  /** @internal */
+  receivedAt(memory: ReceiveMemory, at: number, bytes: number, token: number): void {
+    if (!this.#left) this.#hooks.arrivedAt(this, memory, at, at + bytes, token);
+    this.connection.releaseMessage(token, bytes);
+  }
+
+  /** @internal */
+  received(data: Uint8Array, token: number): void {
+    if (data.length > LONG_FRAME_BYTES) {
+      const message = new Message(data, this.connection, token);
+      if (!this.#left) this.#hooks.longArrived(this, message);
+      if (!message.retained) message.release();
+    } else {
+      if (!this.#left) this.#hooks.arrived(this, data);
+      this.connection.releaseMessage(token, data.length);
+    }
+  }
+
   #arrived(message: Message): void {
     const { data } = message;
     if (data.length > LONG_FRAME_BYTES) this.#hooks.longArrived(this, message);
-    else this.#hooks.arrived(this, data, 0, data.length, undefined);
+    else this.#hooks.arrived(this, data);
   }
 
   #lend(frame: Uint8Array): void {

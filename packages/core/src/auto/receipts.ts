@@ -15,6 +15,8 @@ export const MESSAGE_OVERHEAD_BYTES = 64;
 /** The receiving half of a session: which frame is the next, what the application has taken, and what of it the peer knows. */
 export class Receipts {
   readonly #windowBytes: number;
+  /** After so much the peer is told, if no frame has taken it along. */
+  readonly #dueBytes: number;
   /** The number of the last frame that has come. */
   received: number;
   /** All that was ever charged for messages that came, and of it what the application has taken. */
@@ -30,6 +32,7 @@ export class Receipts {
 
   constructor(windowBytes: number, firstNumber: number) {
     this.#windowBytes = windowBytes;
+    this.#dueBytes = windowBytes / 4;
     this.received = firstNumber;
     this.#toldReceived = firstNumber;
   }
@@ -58,15 +61,31 @@ export class Receipts {
     this.received = number;
     this.#receivedBytes += bytes;
     // The sender of a CLOSE waits for the word that it has come.
-    if (this.#receivedBytes - this.#toldReceivedBytes >= this.#windowBytes / 4 || kind === FrameKind.CLOSE)
+    if (this.#receivedBytes - this.#toldReceivedBytes >= this.#dueBytes || kind === FrameKind.CLOSE)
       this.due = true;
+    return true;
+  }
+
+  /**
+   * `accept` and `consume` in one, for a frame of `bytes` bytes with one message that is handled at once; `number` as on the wire.
+   * `false`: it is not the next, or one too many, and nothing was done.
+   */
+  handle(number: number, bytes: number): boolean {
+    const next = this.received + 1;
+    if (((number - next) | 0) !== 0 || this.#charged - this.#toldConsumed >= this.#windowBytes) return false;
+    const charge = bytes - HEADER_BYTES + MESSAGE_OVERHEAD_BYTES;
+    this.#charged += charge;
+    this.#consumed += charge; // more than `bytes`: so this becomes due before them
+    this.received = next;
+    this.#receivedBytes += bytes;
+    if (this.#consumed - this.#toldConsumed >= this.#dueBytes) this.due = true;
     return true;
   }
 
   /** The application is done with a message of so many bytes. Answers whether the peer is to be told now. */
   consume(bytes: number): boolean {
     this.#consumed += bytes + MESSAGE_OVERHEAD_BYTES;
-    if (this.#consumed - this.#toldConsumed < this.#windowBytes / 4) return false;
+    if (this.#consumed - this.#toldConsumed < this.#dueBytes) return false;
     this.due = true;
     return true;
   }
@@ -75,6 +94,17 @@ export class Receipts {
   stamp(memory: Uint8Array, at = 0): void {
     putUint32(memory, at + 8, this.received);
     putUint32(memory, at + 12, this.#consumed);
+    this.told();
+  }
+
+  /** Writes that into a header, which may yet not leave; `told` follows when it has. */
+  show(header: Int32Array): void {
+    header[2] = this.received;
+    header[3] = this.#consumed;
+  }
+
+  /** The peer is told all that there is. */
+  told(): void {
     this.#toldReceived = this.received;
     this.#toldReceivedBytes = this.#receivedBytes;
     this.#toldConsumed = this.#consumed;

@@ -1,40 +1,20 @@
+// Longer than 300 lines because the argument why nothing is lost needs all of it in one place.
 import { expand, FrameKind, getUint32, HEADER_BYTES, protocolError, putUint32 } from './frames.js';
-import { chargeOf, Receipts } from './receipts.js';
+import { chargeOf, MESSAGE_OVERHEAD_BYTES, Receipts } from './receipts.js';
 import { Retention } from './retention.js';
+import {
+  BASE,
+  type FrameCopies,
+  type PathNumber,
+  type SessionHooks,
+  type SessionInit,
+  type ShortWriter,
+} from './session-hooks.js';
 
-/** A path by its number: 0 is the base connection, and each fast connection of a session has the next number. */
-export type PathNumber = number;
-export const BASE: PathNumber = 0;
+export { BASE, type PathNumber } from './session-hooks.js';
 
-/** What the session does to the world. None of it calls back into the session before it returns. */
-export interface SessionHooks {
-  /** Whether a path takes a frame now. When it does again after it did not, `pump` is called. */
-  writable(path: PathNumber): boolean;
-  /** Puts a frame on a writable path, behind all before. The bytes do not change while the frame is kept. */
-  write(path: PathNumber, frame: Uint8Array): void;
-  /**
-   * The same for a short message, without a frame made of it: the header lies at `at` in `memory`, and behind it for the case
-   * that it must be repeated a copy of `data`. If the path takes no more, nothing was done.
-   */
-  writeShort(path: PathNumber, memory: Uint8Array, at: number, data: Uint8Array): boolean;
-  /** Puts a frame on the base connection, behind all before, whether that is writable or not. */
-  control(frame: Uint8Array): void;
-  /** Whether a fast connection is proved and, as far as this side knows, alive. */
-  alive(path: PathNumber): boolean;
-  /** Both sides have agreed: from now on data leaves on this path. */
-  moved(path: PathNumber): void;
-}
-
-export interface SessionInit {
-  /** What may be under way in each direction, in charges; agreed by both sides. */
-  readonly windowBytes: number;
-  /** What may wait here while no data leaves, with what the peer has not acknowledged. */
-  readonly highWaterMarkBytes: number;
-  /** Whether data never leaves on the base connection. Default false. */
-  readonly requiresFast?: boolean;
-  /** The number of the last frame before the first, of both directions; for tests of the wrap. Default 0. */
-  readonly firstNumber?: number;
-}
+/** How the header of a frame with one message begins: its kind, and how many messages it has. */
+export const ONE_MESSAGE = FrameKind.DATA | (1 << 16);
 
 /** An epoch that is further ahead than this cannot come about between two sides that keep the protocol. */
 const MAX_EPOCHS_AHEAD = 16;
@@ -67,6 +47,10 @@ export class Session {
   /** All that was ever charged for messages, and what the peer has given back of it. */
   #charged = 0;
   #credited = 0;
+  /** Of a short message, which is written behind it. */
+  readonly #shortHeader = new Int32Array(HEADER_BYTES / 4);
+  /** Where short messages leave, once that is known; not when no data leaves. */
+  #shortWriter: ShortWriter | undefined;
 
   /** The other direction. */
   readonly #receipts: Receipts;
@@ -91,6 +75,7 @@ export class Session {
     this.kept = new Retention(first);
     this.#written = first;
     this.#receipts = new Receipts(init.windowBytes, first);
+    this.#shortHeader[0] = ONE_MESSAGE;
   }
 
   /** The path on which data leaves, or left last. */
@@ -148,13 +133,28 @@ export class Session {
     this.pump();
   }
 
-  /** Sends a short message, for which there was room, in a frame of its own: `memory` has its copy behind room for the header. */
-  submitShort(memory: Uint8Array, start: number, data: Uint8Array): void {
-    this.#keep(FrameKind.DATA, memory, 1, start, start + HEADER_BYTES + data.length);
-    if (!this.flowing) return;
-    this.#receipts.stamp(memory, start);
-    if (this.#hooks.writeShort(this.#path, memory, start, data)) this.#written++;
-    else this.pump();
+  /**
+   * Sends a short message in a frame of its own, if there is room for it and it leaves at once. If not, nothing was done. What is
+   * kept of it is a copy.
+   */
+  sendShort(data: Uint8Array, copies: FrameCopies): boolean {
+    const { kept } = this;
+    const number = kept.last + 1;
+    if (this.#written + 1 !== number || this.#charged - this.#credited >= this.#windowBytes) return false;
+    this.#shortWriter ??= this.flowing ? this.#hooks.shortWriter(this.#path) : undefined;
+    const writer = this.#shortWriter;
+    if (writer === undefined) return false;
+    const header = this.#shortHeader;
+    header[1] = number;
+    this.#receipts.show(header);
+    if (!writer.trySendBehindWords(header, data)) return false;
+    this.#receipts.told();
+    const { length } = data;
+    copies.single(data);
+    kept.push(ONE_MESSAGE, copies.chunk, copies.start, copies.start + HEADER_BYTES + length);
+    this.#written = number;
+    this.#charged += length + MESSAGE_OVERHEAD_BYTES;
+    return true;
   }
 
   /** Writes what waits, as far as the path takes it. */
@@ -179,6 +179,31 @@ export class Session {
   accept(memory: Uint8Array, at = 0, bytes = memory.length): boolean {
     this.acknowledged(memory, at);
     return this.#receipts.accept(memory, at, bytes);
+  }
+
+  /**
+   * `accept` and `handled` in one, for the many: a frame of `bytes` bytes with one message, and what its header says, each as 32
+   * bits. `false`: something about it is not as usual, and nothing was done.
+   */
+  handle(number: number, received: number, credit: number, bytes: number): boolean {
+    const { kept } = this;
+    const { released } = kept;
+    const acknowledged = (received - released) | 0;
+    const credited = (credit - this.#credited) | 0;
+    if (acknowledged < 0 || acknowledged > kept.last - released) return false;
+    if (credited < 0 || credited > this.#charged - this.#credited) return false;
+    if (!this.#receipts.handle(number, bytes)) return false;
+    if (acknowledged > 0) {
+      kept.releaseThrough(released + acknowledged);
+      if (released + acknowledged > this.#written) this.#written = released + acknowledged;
+    }
+    this.#credited += credited;
+    return true;
+  }
+
+  /** The application is given a message of so many bytes and done with it at once. The peer is told with the answer, or by `settle`. */
+  handled(bytes: number): void {
+    this.#receipts.consume(bytes);
   }
 
   /** The application is done with a message of so many bytes: the peer may send as much again. */
@@ -230,12 +255,13 @@ export class Session {
   fastLost(path: PathNumber): void {
     if (!this.#agreed || this.#path !== path) return; // when the epoch is agreed it is seen to be gone
     if (this.#baseUp) this.#begin(BASE);
-    else this.#agreed = false; // the resume begins an epoch
+    else this.#stop(); // the resume begins an epoch
   }
 
   /** The base connection has ended. What is on a fast one goes on. */
   baseLost(): void {
     this.#baseUp = false;
+    this.#shortWriter = undefined;
   }
 
   /**
@@ -246,7 +272,7 @@ export class Session {
     this.#baseUp = true;
     if (peerEpoch === undefined) {
       // The other side begins. What was lost with the old connection does not matter: it knows our epoch.
-      this.#agreed = false;
+      this.#stop();
       return;
     }
     this.#assertEpoch(peerEpoch);
@@ -270,6 +296,7 @@ export class Session {
     }
     this.#heard = epoch;
     this.#agreed = true;
+    this.#shortWriter = undefined; // of the path before
     this.#path = path === this.#named ? path : BASE;
     // An acknowledgement on the fast path may have overtaken what was said here.
     this.#written = Math.max(received, this.kept.released);
@@ -284,16 +311,20 @@ export class Session {
   // ---- private ---------------------------------------------------------------------------------------------
 
   #keep(kind: number, memory: Uint8Array, messages: number, start: number, end: number): void {
-    this.kept.push(memory, start, end);
-    putUint32(memory, start, kind | (messages << 16));
-    putUint32(memory, start + 4, this.kept.last); // the rest of the header when it is written
+    this.kept.push(kind | (messages << 16), memory, start, end);
     if (messages > 0) this.#charged += chargeOf(kind, end - start, messages);
   }
 
   #begin(path: PathNumber): void {
     this.#epoch++;
     this.#name(path);
+    this.#stop();
+  }
+
+  /** No data leaves until both have said SWITCH. */
+  #stop(): void {
     this.#agreed = false;
+    this.#shortWriter = undefined;
   }
 
   /** Says, once in an epoch, which path this side can use in it, and what it has received. */

@@ -45,6 +45,13 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
     return this._submit(message, undefined, false) !== false;
   }
 
+  /** The same for a header of a few words, which are written little-endian. */
+  protected _submitBehindWords(header: Int32Array, data: Uint8Array): boolean {
+    const { length } = header;
+    for (let i = 0; i < length; i++) wordsView.setInt32(4 * i, header[i] as number, true);
+    return this._submitBehind(wordsMemory, 0, 4 * length, data);
+  }
+
   /**
    * Room in the transport's outgoing memory for one short message, which is written there before anything else happens on this
    * thread but what its writing calls. `undefined`: none now, or none at all. It comes back by `_submitReserved` or `_unreserve`.
@@ -123,3 +130,7 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
     );
   }
 }
+
+/** Where a header of words becomes bytes. */
+const wordsMemory = new Uint8Array(64);
+const wordsView = new DataView(wordsMemory.buffer);

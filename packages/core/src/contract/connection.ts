@@ -41,14 +41,24 @@ export interface ConnectionInit {
   readonly remoteAddress: HostAddress | PathAddress;
 }
 
-/** @internal Gets a message of `bytes` bytes that lies at `at` in `memory`; `buffer`, if given, is that of `memory`, all of it. */
-export type DirectReceiver = (
-  memory: Uint8Array,
-  at: number,
-  bytes: number,
-  token: number,
-  buffer: ArrayBufferLike | undefined,
-) => void;
+/** @internal One large memory in which a transport has the messages that it receives, and views of all of it. */
+export interface ReceiveMemory {
+  readonly buffer: ArrayBufferLike;
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  /**
+   * A view of `bytes` bytes from `start` on, which lie in the message that has this token, always as far from its beginning: the
+   * view of the last one is used again.
+   */
+  part(token: number, start: number, bytes: number): Uint8Array;
+}
+
+/** @internal Receives messages without a `Message` for each. It does not throw, and calls `releaseMessage` or `retainMessage`. */
+export interface DirectReceiver {
+  received(data: Uint8Array, token: number): void;
+  /** A message of `bytes` bytes that lies at `at` in `memory`. */
+  receivedAt(memory: ReceiveMemory, at: number, bytes: number, token: number): void;
+}
 
 let connections = 0;
 
@@ -214,6 +224,17 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     return this.#outbox.trySendBehind(memory, at, headerBytes, data);
   }
 
+  /** @internal The same for a header of words; see `_submitBehindWords`. `false` also where the connection is not open. */
+  trySendBehindWords(header: Int32Array, data: Uint8Array): boolean {
+    const outbox = this.#outbox;
+    if (this.#lifecycle.state !== 'open' || outbox.waiting > 0 || !this._submitBehindWords(header, data)) {
+      outbox.backpressureEvents++;
+      return false;
+    }
+    outbox.count(4 * header.length + data.length);
+    return true;
+  }
+
   /**
    * @internal The longest message, in bytes, whose two parts `trySendBehind` copies straight to where it leaves from; 0 where it
    * puts them together first.
@@ -243,8 +264,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   }
 
   /**
-   * @internal Messages that need not wait for the handler go to this function instead, without a `Message` for each. It does
-   * not throw, and calls `releaseMessage` or `retainMessage`. `undefined` ends that.
+   * @internal Messages that need not wait for the handler go there instead. `undefined` ends that.
    */
   receiveDirectly(receiver: DirectReceiver | undefined): void {
     this.#directReceiver = this.#debugOwner === undefined ? receiver : undefined;
@@ -353,7 +373,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#messagesReceived++;
     this.#bytesReceived += data.length; // its byteLength, which takes four times as long to ask for
     if (this.#directReceiver !== undefined && this.#inbox.handlesAtOnce) {
-      this.#directReceiver(data, 0, data.length, token, undefined);
+      this.#directReceiver.received(data, token);
       return;
     }
     this.#inbox.push(
@@ -367,19 +387,13 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   }
 
   /**
-   * As `_receive`, where `_receivesDirectly`, for transports in which messages lie in one large memory: `bytes` bytes at `at`
-   * in `memory`, which is all of `buffer`. No view is made of them.
+   * As `_receive`, where `_receivesDirectly`, for transports in which messages lie in one large memory: `bytes` bytes at `at`.
+   * No view is made of them.
    */
-  protected _receiveAt(
-    memory: Uint8Array,
-    at: number,
-    bytes: number,
-    token: number,
-    buffer: ArrayBufferLike,
-  ): void {
+  protected _receiveAt(memory: ReceiveMemory, at: number, bytes: number, token: number): void {
     this.#messagesReceived++;
     this.#bytesReceived += bytes;
-    (this.#directReceiver as DirectReceiver)(memory, at, bytes, token, buffer);
+    (this.#directReceiver as DirectReceiver).receivedAt(memory, at, bytes, token);
   }
 
   /**
@@ -387,7 +401,16 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
    * for the application.
    */
   protected get _handlesAtOnce(): boolean {
-    return this.#inbox.handlesAtOnce;
+    return this.#inbox.handlesAtOnce && !this.#lifecycle.decided;
+  }
+
+  /** As `_receive`, where `_handlesAtOnce`. */
+  protected _handle(data: Uint8Array, token: number): void {
+    this.#messagesReceived++;
+    this.#bytesReceived += data.length;
+    this.#inbox.handle(
+      this.#debugOwner === undefined ? new Message(data, this, token) : this.#debugOwner.wrap(data, token),
+    );
   }
 
   /** There is room again after `_submit` answered `false`, or buffered bytes have left. */

@@ -2,13 +2,12 @@
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
-
-  get length(): number {
-    return this.#items.length - this.#head;
-  }
+  /** Read-only; a field, for it is asked for with each message. */
+  length = 0;
 
   push(item: T): void {
     this.#items.push(item);
+    this.length++;
   }
 
   peek(): T | undefined {
@@ -20,6 +19,7 @@ export class Fifo<T> {
     if (item === undefined) return undefined;
     this.#items[this.#head] = undefined;
     this.#head++;
+    this.length--;
     if (this.#head === this.#items.length) {
       this.#items = [];
       this.#head = 0;
@@ -35,6 +35,7 @@ export class Fifo<T> {
     const items = this.#items.slice(this.#head) as T[];
     this.#items = [];
     this.#head = 0;
+    this.length = 0;
     return items;
   }
 }

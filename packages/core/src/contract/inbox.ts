@@ -34,9 +34,14 @@ export class Inbox {
     return this.#handler !== undefined && !this.#paused && this.length === 0;
   }
 
+  /** Gives a message to the handler, where `handlesAtOnce`. */
+  handle(message: Message): void {
+    this.#call(this.#handler as MessageHandler, message);
+  }
+
   push(message: Message): void {
-    if (this.#handler !== undefined && !this.#paused && this.length === 0) {
-      this.#call(this.#handler, message);
+    if (this.handlesAtOnce) {
+      this.handle(message);
     } else if (this.#discardUnread && this.#handler === undefined && this.#iterator === undefined) {
       message.release();
     } else {

@@ -51,7 +51,7 @@ export class Outbox {
       const taken = this.#hooks.submit(data, lease, lease !== undefined || !isReused(data));
       if (taken !== false) {
         lease?.markTaken();
-        this.#count(data);
+        this.count(data.length);
         return taken === true ? TAKEN : taken;
       }
     }
@@ -68,7 +68,7 @@ export class Outbox {
       return false;
     }
     lease?.markTaken();
-    this.#count(data);
+    this.count(data.length);
     return true;
   }
 
@@ -78,8 +78,7 @@ export class Outbox {
       this.backpressureEvents++;
       return false;
     }
-    this.messagesSent++;
-    this.bytesSent += headerBytes + data.length;
+    this.count(headerBytes + data.length);
     return true;
   }
 
@@ -94,8 +93,7 @@ export class Outbox {
       this.backpressureEvents++;
       return false;
     }
-    this.messagesSent++;
-    this.bytesSent += bytes;
+    this.count(bytes);
     return true;
   }
 
@@ -108,7 +106,7 @@ export class Outbox {
         const taken = this.#hooks.submit(next.data, next.lease, true);
         if (taken === false) break;
         this.#queue.shift();
-        this.#count(next.data);
+        this.count(next.data.length);
         if (taken === true) next.resolve();
         else taken.then(next.resolve, next.reject);
       }
@@ -140,8 +138,9 @@ export class Outbox {
     for (const waiter of this.#drainWaiters.splice(0)) waiter.reject(error);
   }
 
-  #count(data: Uint8Array): void {
+  /** A message of so many bytes was sent. */
+  count(bytes: number): void {
     this.messagesSent++;
-    this.bytesSent += data.length;
+    this.bytesSent += bytes;
   }
 }

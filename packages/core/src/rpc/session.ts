@@ -64,7 +64,10 @@ export class RpcSession {
     this.caller = new Caller(this);
     this.callee = new Callee(this);
     connection.onMessage(({ data }) => this.#receive(data, 0, data.length));
-    connection.receiveDirectly((memory, at, bytes, token) => this.#receiveDirectly(memory, at, bytes, token));
+    connection.receiveDirectly({
+      received: (data, token) => this.#receiveDirectly(data, 0, data.length, token),
+      receivedAt: (memory, at, bytes, token) => this.#receiveDirectly(memory.bytes, at, bytes, token),
+    });
     void connection.closed.then((info) => this.#finish(endOf(info)));
   }
 

@@ -2,7 +2,7 @@
  * For those who implement a transport: the hooks' types, and the parts that transports share.
  * @module
  */
-export type { ConnectionInit } from '../contract/connection.js';
+export type { ConnectionInit, ReceiveMemory } from '../contract/connection.js';
 export type { ExposedByTransport } from '../contract/connection-hooks.js';
 export { Fifo } from '../contract/fifo.js';
 export type { ListenerInit } from '../contract/listener.js';

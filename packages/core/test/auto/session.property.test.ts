@@ -41,8 +41,9 @@ describe('two sessions over paths that break', () => {
         fc.array(event, { maxLength: 200, size: 'max' }),
         fc.constantFrom(...FIRST),
         fc.constantFrom(1, 300, 5000),
-        (events, first, windowBytes) => {
-          const world = new World(first, windowBytes);
+        fc.boolean(),
+        (events, first, windowBytes, requiresFast) => {
+          const world = new World(first, windowBytes, requiresFast);
           for (const { a, b, happen } of events) happen(world, a, b);
           expect(world.heal()).toBe(true);
           world.connectFast();
@@ -52,6 +53,7 @@ describe('two sessions over paths that break', () => {
           const { client, server } = world.sessions;
           expect([client.flowing, server.flowing]).toEqual([true, true]);
           expect(client.path).toBe(server.path);
+          if (requiresFast) expect(client.path).not.toBe(0);
           expect([client.keptBytes, server.keptBytes]).toEqual([0, 0]);
           expect([client.hasRoom, server.hasRoom]).toEqual([true, true]);
           moves[client.path === 0 ? 'base' : 'fast']++;

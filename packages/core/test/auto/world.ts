@@ -1,4 +1,4 @@
-import { FrameKind, getUint32, HEADER_BYTES, putUint32 } from '../../src/auto/frames.js';
+import { FrameKind, getUint32, HEADER_BYTES, isNumbered, putUint32 } from '../../src/auto/frames.js';
 import { BASE, type PathNumber, Session } from '../../src/auto/session.js';
 
 export const SIDES = ['client', 'server'] as const;
@@ -30,20 +30,33 @@ export class World {
   readonly #seen: Record<SideName, Uint8Array[]> = { client: [], server: [] };
   #base = new Path();
 
-  constructor(firstNumber: number, windowBytes: number) {
+  /** @param requiresFast whether no message may take the base connection */
+  constructor(firstNumber: number, windowBytes: number, requiresFast: boolean) {
     const make = (side: SideName): Session =>
       new Session(
-        { windowBytes, highWaterMarkBytes: 300, firstNumber },
+        { windowBytes, highWaterMarkBytes: 300, firstNumber, requiresFast },
         {
           writable: (path) => this.#path(path).up[side] && !this.#path(path).full[side],
-          write: (path, frame) => this.#put(this.#path(path), side, frame),
-          writeShort: (path, memory, at, data) => {
-            if (!this.#path(path).up[side] || this.#path(path).full[side]) return false;
-            const frame = new Uint8Array(HEADER_BYTES + data.length);
-            frame.set(memory.subarray(at, at + HEADER_BYTES));
-            frame.set(data, HEADER_BYTES);
+          write: (path, frame) => {
+            if (requiresFast && path === BASE && isNumbered(frame[0] as number))
+              throw new Error(`${side} wrote a message on the base connection`);
             this.#put(this.#path(path), side, frame);
-            return true;
+          },
+          shortWriter: (number) => {
+            const path = this.#path(number);
+            if (!path.up[side]) return undefined;
+            if (requiresFast && number === BASE)
+              throw new Error(`${side} would write messages on the base connection`);
+            return {
+              trySendBehindWords: (header, data) => {
+                if (!path.up[side] || path.full[side]) return false;
+                const frame = new Uint8Array(HEADER_BYTES + data.length);
+                for (const [index, word] of header.entries()) putUint32(frame, 4 * index, word);
+                frame.set(data, HEADER_BYTES);
+                this.#put(path, side, frame);
+                return true;
+              },
+            };
           },
           control: (frame) => {
             if (this.#base.up[side]) this.#put(this.#base, side, frame);
@@ -64,10 +77,10 @@ export class World {
     putUint32(frame, HEADER_BYTES, this.sent[side]++);
     if (padding % 2 === 0) session.submit(FrameKind.DATA, frame, 1);
     else {
-      // A short one lies somewhere in a chunk, between others.
+      // The copy of a short one lies somewhere in a chunk, between others.
       const chunk = new Uint8Array(3 + frame.length + 5);
-      chunk.set(frame, 3);
-      session.submitShort(chunk, 3, frame.slice(HEADER_BYTES));
+      const copies = { chunk, start: 3, single: (data: Uint8Array) => chunk.set(data, 3 + HEADER_BYTES) };
+      if (!session.sendShort(frame.slice(HEADER_BYTES), copies)) session.submit(FrameKind.DATA, frame, 1);
     }
   }
 
@@ -220,19 +233,28 @@ export class World {
     } else this.#frame(side, item);
   }
 
+  /** By either way in: half of the messages are handled at once. */
+  #accept(side: SideName, frame: Uint8Array): boolean {
+    const session = this.sessions[side];
+    const word = (at: number): number => getUint32(frame, at) | 0;
+    if ((frame.length & 2) === 0 && session.handle(word(4), word(8), word(12), frame.length)) return true;
+    if (!session.accept(frame)) return false;
+    this.#unread[side].push(frame.length - HEADER_BYTES);
+    return true;
+  }
+
   #frame(side: SideName, frame: Uint8Array): void {
     const session = this.sessions[side];
     if (frame[0] === FrameKind.SWITCH) {
       this.#switches.push({ to: side, frame });
       session.switched(frame);
     } else if (frame[0] === FrameKind.ACK) session.acknowledged(frame);
-    else if (session.accept(frame)) {
+    else if (this.#accept(side, frame)) {
       const number = getUint32(frame, HEADER_BYTES);
       if (number !== this.got[side])
         throw new Error(`${side} got message ${number} where ${this.got[side]} was due`);
       this.got[side]++;
       this.#seen[side].push(frame);
-      this.#unread[side].push(frame.length - HEADER_BYTES);
       session.settle();
     }
   }
