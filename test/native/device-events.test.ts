@@ -8,6 +8,7 @@ import { numbered, numberOf, take } from '../support/messages.js';
 import { connectPair, nextConnection, type Pair, transportForTest } from '../support/pair.js';
 import {
   AsyncEvent,
+  CmEvent,
   onSimulatedDevice,
   type Personality,
   resetForTest,
@@ -128,6 +129,24 @@ await onSimulatedDevice('rxe', (device) => {
       for (const notice of heard) expect(notice).toMatchObject({ event: 'device-fatal', port: 0 });
       await expectTraffic(await oneMore(pair));
       await expectNothingLeft(device, pair);
+    });
+
+    test('that is removed while nobody uses it is let go when the next attempt fails', async () => {
+      resetForTest(device, personality);
+      const setUp = simulatedSetUp(device);
+      const { url } = await transportForTest(setUp).listen(setUp.listenAddress());
+      const client = transportForTest(setUp);
+      const faults = [
+        () => device.failCall('rdma_resolve_addr', errno.ENODEV),
+        () => device.failCall('rdma_resolve_route', errno.ENODEV),
+        () => device.replaceCmEvent(CmEvent.addrResolved, CmEvent.addrError, -errno.ENODEV),
+      ];
+      for (const fail of faults) {
+        const asked = device.calls('rdma_get_devices');
+        fail();
+        await expect(client.connect(url)).rejects.toMatchObject({ name: 'VerbmqError' });
+        expect(device.calls('rdma_get_devices')).toBe(asked + 1);
+      }
     });
 
     test('whose reports cannot be read any more is taken for one that has failed', async () => {

@@ -110,6 +110,8 @@ handle engine::connect(const socket_address& remote, const std::optional<socket_
     entries_[name.index()].peer = std::move(made);
   } catch (...) {
     free_entry(name);
+    device_may_be_gone_ = true;
+    release_lost_devices();
     throw;
   }
   return name;

@@ -237,7 +237,7 @@ class engine {
   std::map<uint32_t, connection_description> descriptions_;
   event_queue events_;
   std::vector<device_notice> notices_;
-  bool device_lost_ = false;
+  bool device_may_be_gone_ = false;
   std::array<ibv_wc, batch> completions_;
   size_t live_ = 0;
   size_t queue_pairs_ = 0;

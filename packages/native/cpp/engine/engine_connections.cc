@@ -98,6 +98,7 @@ void engine::handle_cm_events() {
       handle_cm_event(*event);
     } catch (const verbs_error& error) {
       connection* of = event->type == RDMA_CM_EVENT_CONNECT_REQUEST ? nullptr : find(event->id);
+      device_may_be_gone_ = true;
       if (of != nullptr) doom(*of, failure{error.reason(), error.what()});
     }
   }
@@ -113,7 +114,7 @@ void engine::handle_cm_event(const cm_event& event) {
     const cm_id* listener = find_listener(name);
     if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && listener != nullptr) {
       failures_[name.value()] = lost_device(listener->verbs());
-      device_lost_ = true;
+      device_may_be_gone_ = true;
       free_entry(name);
       events_.push(event_kind::closed, name, 1);
     }
@@ -140,6 +141,7 @@ void engine::handle_cm_event(const cm_event& event) {
       if (of->phase() >= connection_phase::requested) {
         return lose(*of, failure{"lost", "the connection was lost: the peer has given it up"});
       }
+      device_may_be_gone_ |= event.type != RDMA_CM_EVENT_REJECTED;
       return doom(*of, failed_attempt(event));
     case RDMA_CM_EVENT_DISCONNECTED:
       return lose(*of, failure{"lost", "the connection was lost: the peer's process ended, or its network did"});

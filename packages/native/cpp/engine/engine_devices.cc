@@ -84,13 +84,14 @@ void engine::lose_device(ibv_context* context, const std::string& event) {
   for (const entry& each : entries_) {
     if (each.peer && each.peer->id().verbs() == context) doom(*each.peer, why);
   }
-  device_lost_ = true;
+  device_may_be_gone_ = true;
 }
 
 // librdmacm keeps devices open for the life of the process, and drivers that cannot take a device away from its users
-// wait for them. Asked for its devices, it closes those that are gone and that no identifier needs.
+// wait for them. Asked for its devices, it closes those that are gone and that no identifier needs. It is asked also after
+// attempts that failed: a device that was removed when no identifier stood on it tells nobody.
 void engine::release_lost_devices() {
-  if (!std::exchange(device_lost_, false)) return;
+  if (!std::exchange(device_may_be_gone_, false)) return;
   ibv_context** devices = library_->get_devices(nullptr);
   if (devices != nullptr) library_->free_devices(devices);
 }
