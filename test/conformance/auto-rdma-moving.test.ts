@@ -10,6 +10,7 @@ import {
   type Personality,
   resetForTest,
 } from '../support/simulated-device.js';
+import { errno } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
 await onSimulatedDevice('rxe', (device) => {
@@ -71,6 +72,16 @@ await onSimulatedDevice('rxe', (device) => {
         }
       }
       await onFast(client);
+      await Promise.all(traffic.map((stream) => stream.finish()));
+    });
+
+    test('leaves a path that cannot take a frame, and loses none', async () => {
+      resetForTest(device, personality);
+      const { client, traffic, progress } = await pair(1 << 20);
+      await onFast(client);
+      device.failCall('ibv_reg_mr', errno.ENOMEM, { times: -1 });
+      await pathIs(client, ({ fast, flowing }) => !fast && flowing);
+      await progress(50);
       await Promise.all(traffic.map((stream) => stream.finish()));
     });
 

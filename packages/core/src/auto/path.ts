@@ -50,7 +50,7 @@ export class Path implements DirectReceiver {
   /** Writes a frame, while `writable`. */
   write(frame: Uint8Array): void {
     if (frame.length > LONG_FRAME_BYTES) this.#lend(frame);
-    else if (!this.connection.trySend(frame)) this.#wait(new Uint8Array(frame));
+    else if (!this.#takes(frame)) this.#wait(new Uint8Array(frame));
   }
 
   /** Writes a frame behind all others, whether there is room or not; for the few that are not messages. */
@@ -107,6 +107,16 @@ export class Path implements DirectReceiver {
     else this.#hooks.arrived(this, data);
   }
 
+  /** `false`: the frame must wait. */
+  #takes(frame: Uint8Array): boolean {
+    try {
+      return this.connection.trySend(frame);
+    } catch (error) {
+      this.#failed(error as Error);
+      return true;
+    }
+  }
+
   #lend(frame: Uint8Array): void {
     const bytes = frame.length;
     this.#lentBytes += bytes;
@@ -117,14 +127,16 @@ export class Path implements DirectReceiver {
       this.#room();
     };
     const sent = this.connection.send(frame);
-    if (this.connection.stats().sendsWaiting > 0) {
-      this.#waiting++;
-      const taken = (): void => {
-        this.#waiting--;
-        back();
-      };
-      sent.then(taken, taken);
-    } else sent.then(back, back);
+    const waits = this.connection.stats().sendsWaiting > 0;
+    if (waits) this.#waiting++;
+    const taken = (): void => {
+      if (waits) this.#waiting--;
+      back();
+    };
+    sent.then(taken, (error: Error) => {
+      this.#failed(error);
+      taken();
+    });
   }
 
   #wait(frame: Uint8Array): void {
@@ -133,7 +145,18 @@ export class Path implements DirectReceiver {
       this.#waiting--;
       this.#room();
     };
-    this.connection.send(frame).then(taken, taken);
+    this.connection.send(frame).then(taken, (error: Error) => {
+      this.#failed(error);
+      taken();
+    });
+  }
+
+  /**
+   * The connection did not take a frame. The session keeps it, and writes it on its next path; on this one, what follows would
+   * leave a gap. On a connection that has ended this does nothing.
+   */
+  #failed(error: Error): void {
+    this.connection.abort(`a frame could not be sent: ${error.message}`);
   }
 
   #room(): void {
