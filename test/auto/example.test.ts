@@ -7,7 +7,7 @@ test('the example counts while the connection finds its path, and says which and
   const client = startExample('moving-client', url);
   const lines = await client.rest();
   expect(lines[0]).toMatch(/^on (tcp: .|rdma)/);
-  expect(lines.at(-1)).toBe('counted without a gap');
+  expect(lines).toContain('counted without a gap'); // the path may be asked for again behind it
   expect(await client.exit).toEqual([0, null]);
   service.terminate();
   expect(await service.exit).toEqual([0, null]);

@@ -133,9 +133,15 @@ describe('a fast transport that is there later than the connection', () => {
     const connection = asAuto(abortAfterTest(await client.connect(listener.url)));
     const peer = asAuto(abortAfterTest(await accepted));
     expect((absent === 'client' ? connection : peer).path.reason).toBe('no-device');
+    const told: PathInfo[] = [];
+    connection.onPath((path) => told.push(path));
+    peer.onPath((path) => told.push(path));
     const before = late.probes;
     await until(() => late.probes >= before + 3);
     expect(connection.path.fast).toBe(false);
+    // Nothing is told but that it was asked again: the answer was the same.
+    const news = told.filter(({ reason }) => reason !== 'negotiating' && reason !== 'peer-declined');
+    expect(news).toEqual([]);
     late.present = true;
     await Promise.all([onFast(connection), onFast(peer)]);
     await connection.send(numbered(1));

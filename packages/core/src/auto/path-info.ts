@@ -87,6 +87,7 @@ export class PathReporter {
 
   /** Why it is not the fast path. */
   explain(reason: PathReason, explanation?: string, peerReason = this.#why.peerReason): void {
+    this.#last ??= this.path; // that of the beginning is not told
     this.#why = {
       reason,
       ...(explanation !== undefined && { explanation }),
