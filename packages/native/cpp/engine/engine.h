@@ -188,6 +188,7 @@ class engine {
   void fail_all(const verbs_error& error);
   /// Dooms the connections that use this queue pair or completion queue.
   void fail_users_of(const void* queue, const failure& why);
+  void lose_users_of(const void* queue, const failure& why);
   void fail_queues(device_resources& device);
   /// Nothing on this device can work any more. Listeners on it hear of a removal themselves.
   void lose_device(ibv_context* context, const std::string& event);

@@ -47,6 +47,10 @@ void engine::handle_device_event(device_resources& device, const device_event& e
       device.retire(event.subject);
       return fail_users_of(event.subject, {"device", "the completion queue failed"});
     case IBV_EVENT_QP_FATAL:
+      // So Soft-iWARP reports that the TCP connection below was reset, which is the peer's doing and not the device's.
+      if (device.context().is_iwarp()) {
+        return lose_users_of(event.subject, {"lost", "the connection was lost: the TCP connection below it was reset"});
+      }
       return fail_users_of(event.subject, {"device", "the queue pair failed"});
     case IBV_EVENT_QP_REQ_ERR:
       return fail_users_of(event.subject, {"protocol", "the device refused a malformed request of the peer"});
@@ -65,6 +69,12 @@ void engine::handle_device_event(device_resources& device, const device_event& e
 void engine::fail_users_of(const void* queue, const failure& why) {
   for (const entry& each : entries_) {
     if (each.peer && each.peer->id().stands_on(queue)) doom(*each.peer, why);
+  }
+}
+
+void engine::lose_users_of(const void* queue, const failure& why) {
+  for (const entry& each : entries_) {
+    if (each.peer && each.peer->id().stands_on(queue)) lose(*each.peer, why);
   }
 }
 
