@@ -1,15 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { autoPair, onBase, onFast, pathIs } from '../support/auto-pair.js';
 import { expectBytes, numbered, numberOf, pattern, take } from '../support/messages.js';
-import { NumberedStream } from '../support/numbered-stream.js';
+import { type NumberedStream, streamsBetween } from '../support/numbered-stream.js';
 import { until } from '../support/until.js';
 
 /** Messages both ways, of up to so many bytes. */
 function streams(pair: Awaited<ReturnType<typeof autoPair>>, maxBytes = 30_000): NumberedStream[] {
-  return [
-    new NumberedStream(pair.client, pair.server, maxBytes),
-    new NumberedStream(pair.server, pair.client, maxBytes),
-  ];
+  return streamsBetween(pair.client, pair.server, maxBytes).traffic;
 }
 
 const all = (of: NumberedStream[], what: (stream: NumberedStream) => Promise<void>): Promise<unknown> =>

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { asAuto, autoPair, autoWorld, onBase, onFast, pathIs, QUICK } from '../support/auto-pair.js';
 import { settled } from '../support/expectations.js';
 import { expectBytes, numbered, numberOf, pattern, take, takeAll } from '../support/messages.js';
-import { NumberedStream } from '../support/numbered-stream.js';
+import { streamsBetween } from '../support/numbered-stream.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
 import { until } from '../support/until.js';
 
@@ -14,10 +14,7 @@ const WITHOUT_FAST = { both: { policy: 'tcp' } } as const;
 describe('a base connection that breaks', () => {
   test('is replaced in the middle of traffic, and nothing is lost, repeated or reordered', async () => {
     const pair = await autoPair(WITHOUT_FAST);
-    const traffic = [
-      new NumberedStream(pair.client, pair.server, 30_000),
-      new NumberedStream(pair.server, pair.client, 30_000),
-    ];
+    const traffic = streamsBetween(pair.client, pair.server, 30_000).traffic;
     for (let round = 0; round < 20; round++) {
       await Promise.all(traffic.map((stream) => stream.progress(Math.floor(Math.random() * 60))));
       pair.base.breakOnce();
@@ -29,10 +26,7 @@ describe('a base connection that breaks', () => {
 
   test('together with the fast path, in any order, is replaced too', async () => {
     const pair = await autoPair();
-    const traffic = [
-      new NumberedStream(pair.client, pair.server, 5000),
-      new NumberedStream(pair.server, pair.client, 5000),
-    ];
+    const traffic = streamsBetween(pair.client, pair.server, 5000).traffic;
     for (let round = 0; round < 20; round++) {
       await onFast(pair.client);
       await Promise.all(traffic.map((stream) => stream.progress(Math.floor(Math.random() * 30))));

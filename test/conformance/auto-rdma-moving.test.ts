@@ -2,7 +2,7 @@ import type { PathInfo } from 'verbmq';
 import { VerbmqTransport } from 'verbmq';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { asAuto, onFast, pathIs, QUICK } from '../support/auto-pair.js';
-import { NumberedStream } from '../support/numbered-stream.js';
+import { streamsBetween } from '../support/numbered-stream.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
 import {
   CompletionStatus,
@@ -29,13 +29,7 @@ await onSimulatedDevice('rxe', (device) => {
     const accepted = nextConnection(listener);
     const client = asAuto(abortAfterTest(await make().connect(listener.url)));
     const server = asAuto(abortAfterTest(await accepted));
-    const traffic = [
-      new NumberedStream(client, server, maxBytes),
-      new NumberedStream(server, client, maxBytes),
-    ];
-    const progress = (count: number): Promise<unknown> =>
-      Promise.all(traffic.map((stream) => stream.progress(count)));
-    return { client, server, traffic, progress };
+    return { client, server, ...streamsBetween(client, server, maxBytes) };
   }
 
   describe.each(['rxe', 'siw', 'mlx'] satisfies Personality[])('auto on a device like %s', (personality) => {

@@ -128,6 +128,17 @@ export class NumberedStream {
   }
 }
 
+/** Traffic in both directions at once; `progress` resolves when so many more messages have arrived in each. */
+export function streamsBetween(client: Connection, server: Connection, maxBytes: number) {
+  const traffic = [
+    new NumberedStream(client, server, maxBytes),
+    new NumberedStream(server, client, maxBytes),
+  ];
+  const progress = (count: number): Promise<unknown> =>
+    Promise.all(traffic.map((stream) => stream.progress(count)));
+  return { traffic, progress };
+}
+
 function headOf(number: number, body: Uint8Array): Uint8Array {
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt32LE(number);

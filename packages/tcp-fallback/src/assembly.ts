@@ -1,4 +1,5 @@
-import { memorySizeFor, takeMessageMemory } from './message-memory.js';
+import { recycledBytesFor } from '@verbmq/core/transport-kit';
+import { messageMemory } from './message-memory.js';
 
 /** What is allocated at first, where memory grows with what comes. */
 const FIRST_BYTES = 64 * 1024;
@@ -30,11 +31,11 @@ export class Assembly {
   /** @param mayRecycle takes the memory from message-memory.ts, where it can be had at once in full */
   constructor(byteLength: number, mayRecycle = false) {
     this.byteLength = byteLength;
-    const wholeBytes = mayRecycle ? memorySizeFor(byteLength) : byteLength;
+    const wholeBytes = mayRecycle ? recycledBytesFor(byteLength) : byteLength;
     const isAhead = byteLength <= AHEAD_BYTES && aheadBytes + wholeBytes <= MAX_AHEAD_BYTES;
     this.#aheadBytes = isAhead ? wholeBytes : 0;
     aheadBytes += this.#aheadBytes;
-    this.recycled = isAhead && mayRecycle ? takeMessageMemory(byteLength) : undefined;
+    this.recycled = isAhead && mayRecycle ? messageMemory.take(byteLength) : undefined;
     if (this.recycled !== undefined) this.#bytes = new Uint8Array(this.recycled, 0, byteLength);
     else this.#bytes = allocate(isAhead ? byteLength : Math.min(byteLength, FIRST_BYTES));
   }

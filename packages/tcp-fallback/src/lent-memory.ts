@@ -1,5 +1,5 @@
 import { markKept, markReused } from '@verbmq/core/transport-kit';
-import { recycleMessageMemory } from './message-memory.js';
+import { messageMemory } from './message-memory.js';
 
 /** What applications may keep of this memory, in bytes, for all connections of the process together. */
 const MAX_KEPT_BYTES = 16 * 1024 * 1024;
@@ -48,7 +48,7 @@ export class LentMemory {
     if (lent === undefined) return false;
     this.#lent.delete(token);
     if (lent.kept) keptBytes -= lent.bytes;
-    recycleMessageMemory(lent.memory);
+    messageMemory.give(lent.memory);
     return lent.kept;
   }
 

@@ -5,7 +5,7 @@ import { execFile, spawn } from 'node:child_process';
 import { promisify } from 'node:util';
 import { onTestFinished, test } from 'vitest';
 import { asAuto, onFast, pathIs } from '../../support/auto-pair.js';
-import { NumberedStream } from '../../support/numbered-stream.js';
+import { streamsBetween } from '../../support/numbered-stream.js';
 import { abortAfterTest, nextConnection } from '../../support/pair.js';
 import { addOtherDevice } from './host.js';
 import { MAX_BYTES, NOT_ASKED, ROUNDS, transportForFailover } from './settings.js';
@@ -31,12 +31,7 @@ test('a device that is deleted and added again while messages flow both ways', a
   const accepted = nextConnection(listener);
   const client = asAuto(abortAfterTest(await transportForFailover().connect(listener.url)));
   const server = asAuto(abortAfterTest(await accepted));
-  const traffic = [
-    new NumberedStream(client, server, MAX_BYTES),
-    new NumberedStream(server, client, MAX_BYTES),
-  ];
-  const progress = (count: number): Promise<unknown> =>
-    Promise.all(traffic.map((stream) => stream.progress(count)));
+  const { traffic, progress } = streamsBetween(client, server, MAX_BYTES);
   for (let round = 0; round < ROUNDS; round++) {
     await onFast(client);
     await progress(50);

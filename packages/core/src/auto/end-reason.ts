@@ -24,7 +24,6 @@ export function errorOfEnd(error: VerbmqError): VerbmqError | undefined {
   }
 }
 
-/** The error that the end of a base connection is for its session. */
 /** No data may take the base connection, and the fast path has ended. */
 export function requiredPathBroke(): VerbmqError {
   return new VerbmqError(
@@ -34,6 +33,7 @@ export function requiredPathBroke(): VerbmqError {
   );
 }
 
+/** The error that the end of a base connection is for its session. */
 export function lostError(cause: VerbmqError | undefined): VerbmqError {
   if (cause?.code === 'ERR_VERBMQ_PEER_TIMEOUT') return cause;
   return new VerbmqError(

@@ -1,3 +1,5 @@
+import { RecycledMemory } from '../transport-kit/recycled-memory.js';
+
 /**
  * Memory of frames that are long, for all connections of the process. It is used again when the peer has acknowledged the frame and
  * no path is writing it: a new piece for each frame costs as much as the copy, for its pages are given out one by one.
@@ -6,15 +8,11 @@
 /** Shorter frames lie in chunks; see `batch.ts`. Those that are longer are lent to the connection below. */
 export const LONG_FRAME_BYTES = 16 * 1024;
 
-/** As much as this lies idle at most. */
-const MAX_IDLE_BYTES = 8 * 1024 * 1024;
+/** At most 8 MiB of them wait to be used again. */
+const pieces = new RecycledMemory(8 * 1024 * 1024);
 
 /** How many still use a piece: who keeps the frame, and each path that is writing it. What is forgotten is garbage. */
 const users = new WeakMap<ArrayBufferLike, number>();
-
-/** Idle pieces by their length, those that were used last at the end. */
-const idle = new Map<number, Uint8Array[]>();
-let idleBytes = 0;
 
 /** Memory whose content is arbitrary; as a plain Uint8Array, whose views are made faster than a Buffer's. */
 export function uninitialised(bytes: number): Uint8Array {
@@ -24,12 +22,9 @@ export function uninitialised(bytes: number): Uint8Array {
 /** Memory for a frame, kept by the caller. Its content is arbitrary. */
 export function takeFrame(bytes: number): Uint8Array {
   if (bytes <= LONG_FRAME_BYTES) return uninitialised(bytes);
-  const pieceBytes = pieceBytesFor(bytes);
-  const found = idle.get(pieceBytes)?.pop();
-  if (found !== undefined) idleBytes -= pieceBytes;
-  const piece = found ?? uninitialised(pieceBytes);
-  users.set(piece.buffer, 1);
-  return new Uint8Array(piece.buffer, 0, bytes);
+  const piece = pieces.take(bytes);
+  users.set(piece, 1);
+  return new Uint8Array(piece, 0, bytes);
 }
 
 /** A path begins to write a frame. */
@@ -49,16 +44,5 @@ export function giveFrame(frame: Uint8Array, bytes: number): void {
     return;
   }
   users.delete(buffer);
-  const { byteLength } = buffer;
-  if (idleBytes + byteLength > MAX_IDLE_BYTES) return;
-  idleBytes += byteLength;
-  const pieces = idle.get(byteLength);
-  if (pieces === undefined) idle.set(byteLength, [new Uint8Array(buffer)]);
-  else pieces.push(new Uint8Array(buffer));
-}
-
-/** Four lengths for each power of two: at most a quarter of a piece is not used. */
-function pieceBytesFor(bytes: number): number {
-  const step = 2 ** Math.floor(Math.log2(bytes)) / 4;
-  return Math.ceil(bytes / step) * step;
+  pieces.give(buffer as ArrayBuffer);
 }

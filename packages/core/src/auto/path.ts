@@ -121,31 +121,30 @@ export class Path implements DirectReceiver {
     const bytes = frame.length;
     this.#lentBytes += bytes;
     lendFrame(frame);
-    const back = (): void => {
-      this.#lentBytes -= bytes;
-      giveFrame(frame, bytes);
-      this.#room();
-    };
     const sent = this.connection.send(frame);
     const waits = this.connection.stats().sendsWaiting > 0;
     if (waits) this.#waiting++;
-    const taken = (): void => {
+    this.#whenTaken(sent, () => {
       if (waits) this.#waiting--;
-      back();
-    };
-    sent.then(taken, (error: Error) => {
-      this.#failed(error);
-      taken();
+      this.#lentBytes -= bytes;
+      giveFrame(frame, bytes);
     });
   }
 
   #wait(frame: Uint8Array): void {
     this.#waiting++;
-    const taken = (): void => {
+    this.#whenTaken(this.connection.send(frame), () => {
       this.#waiting--;
+    });
+  }
+
+  /** Notes what has changed when a send has ended, in whatever way, and that there is room. */
+  #whenTaken(sent: Promise<void>, note: () => void): void {
+    const taken = (): void => {
+      note();
       this.#room();
     };
-    this.connection.send(frame).then(taken, (error: Error) => {
+    sent.then(taken, (error: Error) => {
       this.#failed(error);
       taken();
     });

@@ -24,4 +24,5 @@ export { isReused, markKept, markReused } from '../contract/reused-memory.js';
 export type { ConnectAttempt, ListenRequest } from '../contract/transport.js';
 export { Heartbeat, type HeartbeatHooks } from './heartbeat.js';
 export { MemoryRegions } from './memory-regions.js';
+export { RecycledMemory, recycledBytesFor } from './recycled-memory.js';
 export { connectError, listenError } from './system-errors.js';
