@@ -45,7 +45,8 @@ function scenarioTable(results: readonly Result[]): string[] {
   return table(['', ...metrics.map((metric) => HEADINGS[metric])], rows);
 }
 
-function table(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
+/** A table of Markdown. */
+export function table(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   return [line(header), line(header.map(() => '---')), ...rows.map(line)];
 }

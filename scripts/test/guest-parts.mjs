@@ -12,15 +12,15 @@ const minute = 60_000;
 /**
  * @param {string} name
  * @param {string} title
- * @param {Omit<import('./vitest-run.mjs').GuestSession, 'name' | 'runs'> & {args: string[]}} session
+ * @param {Omit<import('./vitest-run.mjs').GuestSession, 'name' | 'runs'> & {args: string[], env?: Record<string, string>}} session
  * @returns {import('./parts.mjs').Part}
  */
-const guestPart = (name, title, { args, ...session }) => ({
+const guestPart = (name, title, { args, env, ...session }) => ({
   name,
   title,
   inGuest: true,
   patient: true,
-  run: (context) => runVitestInGuest(context, { ...session, name, runs: [{ name, args }] }),
+  run: (context) => runVitestInGuest(context, { ...session, name, runs: [{ name, args, env }] }),
 });
 
 /** The longest first: they run two at a time. @type {import('./parts.mjs').Part[]} */
@@ -34,6 +34,13 @@ export const guestParts = [
     driver: 'siw',
     args: ['--project', 'guest', 'conformance/rdma', 'native/ends', 'native/peer-death'],
     timeLimitMs: 25 * minute,
+  }),
+  guestPart('failover', 'two hosts on Soft-RoCE, between and on which everything fails once', {
+    driver: 'rxe',
+    hosts: 2,
+    args: ['--project', 'guest', 'failover/two-hosts'],
+    env: { VERBMQ_FAILOVER_ROUNDS: '1' },
+    timeLimitMs: 12 * minute,
   }),
   guestPart('no-device', 'the addon on a kernel without RDMA', {
     driver: 'none',

@@ -16,7 +16,7 @@ import { sanitizerEnvironment, sanitizerOutcomes } from './sanitizer.mjs';
  * @property {string} name
  * @property {string[]} args of `vitest run`
  * @property {string} [node] the Node to run; default: this one
- * @property {Record<string, string>} [env] for the tests
+ * @property {Record<string, string> | undefined} [env] for the tests
  * @property {boolean} [sanitizers] use the addon that was built with sanitizers, and fail on what they report
  */
 
@@ -59,6 +59,7 @@ export async function runVitest(context, run, timeLimitMs) {
  * @typedef {object} GuestSession one boot of the guest
  * @property {string} name
  * @property {'rxe' | 'siw' | 'none'} driver
+ * @property {1 | 2} [hosts] with 2, everything runs in two guests that a cable joins; default: 1
  * @property {number} [memlockKib] default: no limit
  * @property {VitestRun[]} runs one after the other
  * @property {number} timeLimitMs of all together, from the boot on
@@ -82,7 +83,7 @@ export async function runVitestInGuest(context, session) {
     process.execPath,
     [
       join(root, 'test/vm/guest.mjs'),
-      ...['--driver', session.driver],
+      ...['--driver', session.driver, '--hosts', String(session.hosts ?? 1)],
       ...(session.memlockKib === undefined ? [] : ['--memlock', String(session.memlockKib)]),
       ...['--timeout', String(Math.ceil(session.timeLimitMs / 1000))],
       ...['--out', out],
@@ -90,15 +91,21 @@ export async function runVitestInGuest(context, session) {
     ],
     { timeLimitMs: session.timeLimitMs + guestEndingMs },
   );
-  const outcomes = session.runs.flatMap((run) => {
-    const status = readIfThere(join(out, `${run.name}.status`))?.trim();
-    const runFailure =
-      status === '0' ? undefined : `exit status ${status ?? 'unknown'}, guest: ${failure ?? 'fine'}`;
-    return [
-      ...outcomesOfRun(run.name, readIfThere(join(out, `${run.name}.jsonl`)), runFailure, output),
-      ...(run.sanitizers ? sanitizerOutcomes(out) : []),
-    ];
-  });
+  // The files of two hosts come back apart.
+  const hosts = session.hosts === 2 ? ['a', 'b'] : [''];
+  const outcomes = hosts.flatMap((host) =>
+    session.runs.flatMap((run) => {
+      const from = join(out, host);
+      const title = host === '' ? run.name : `${run.name} ${host}`;
+      const status = readIfThere(join(from, `${run.name}.status`))?.trim();
+      const runFailure =
+        status === '0' ? undefined : `exit status ${status ?? 'unknown'}, guest: ${failure ?? 'fine'}`;
+      return [
+        ...outcomesOfRun(title, readIfThere(join(from, `${run.name}.jsonl`)), runFailure, output),
+        ...(run.sanitizers ? sanitizerOutcomes(from) : []),
+      ];
+    }),
+  );
   if (failure !== undefined && !outcomes.some(({ state }) => state === 'failed')) {
     outcomes.push(failed(session.name, `the guest: ${failure}\n${lastLines(output)}`));
   }

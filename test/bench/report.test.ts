@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseBenchOptions } from '../../bench/options.js';
 import { RATIOS } from '../../bench/ratios.js';
+import { renderFailover } from '../../bench/report/failover.js';
 import { fillFigures, renderMarkdown } from '../../bench/report/markdown.js';
 import { type BenchReport, summarise } from '../../bench/report/results.js';
 import { alignTable } from '../../bench/report/table.js';
@@ -71,6 +72,33 @@ describe('the tables of documents', () => {
     expect(text).toContain('| `rpc_rate_vs_best_peer` | 2.35 ±5% | at least 1.5 | holds | rpc-tcp ÷ ws |');
     expect(text).toContain('`calls-64B`, one-core: calls with 64 bytes each way, 64 in flight');
     expect(text).toContain('| `ws` | 64,321 |');
+  });
+
+  it('hold pauses by what failed, and then those of other moments', () => {
+    const pauses = (...all: number[]) => ({
+      count: all.length,
+      p50: all[0] as number,
+      max: all.at(-1) as number,
+      all,
+    });
+    const text = renderFailover({
+      environment: report.environment,
+      seed: 7,
+      rounds: 2,
+      faults: { 'a cable': 2, 'a device': 2 },
+      received: [
+        { messages: 1000, bytes: 2e6, keptBytes: 3e6 },
+        { messages: 500, bytes: 1e6, keptBytes: 1e6 },
+      ],
+      pausesMs: { 'a cable': pauses(9, 1234), 'nothing fails': pauses(1) },
+    });
+    expect(text).toContain('4 faults in 2 rounds, seed 7. 1,500 messages of together 3.00 MB came');
+    expect(text).toContain('At most 3.00 MB were kept');
+    expect(text.split('\n').slice(-3)).toEqual([
+      '| a cable | 2 | 2 | 9 | 1,234 |',
+      '| a device | 2 | 0 |  |  |',
+      '| nothing fails |  | 1 | 1 | 1 |',
+    ]);
   });
 
   it('replace those that stand in their place, and nothing else', () => {

@@ -20,7 +20,7 @@ export interface Aftermath {
   readonly repair?: () => Promise<void>;
 }
 
-/** What goes wrong. Each resolves when messages can flow again. */
+/** What goes wrong. Each resolves when messages can flow again, and rejects when it did not happen. */
 export const FAULTS: Readonly<Record<string, (scene: Scene) => Promise<Aftermath>>> = {
   'device deleted': async ({ client, host, watch }) => {
     await watch();
@@ -75,3 +75,11 @@ export const FAULTS: Readonly<Record<string, (scene: Scene) => Promise<Aftermath
     return { repair: () => host.passPackets() };
   },
 };
+
+/** Those that messages on RDMA must leave it for. */
+export const BREAKS_RDMA: ReadonlySet<string> = new Set([
+  'device deleted',
+  'RDMA packets dropped',
+  'RDMA cable pulled',
+  'TCP reset, messages on TCP',
+]);

@@ -29,6 +29,9 @@ export const OPTIONS: AutoOptions = {
   maxFastRetryMs: 500,
 };
 
+/** A window of messages with the one that crosses its limit; what each message counts beside its bytes is more than its frame's header. */
+export const MAX_KEPT_BYTES = (OPTIONS.windowBytes as number) + MAX_BYTES;
+
 export function transportForFailover(): VerbmqTransport {
   const transport = new VerbmqTransport(OPTIONS);
   onTestFinished(() => transport.close());
