@@ -12,6 +12,7 @@ import { until } from '../support/until.js';
 
 const run = promisify(execFile);
 const talker = fileURLToPath(new URL('./children/talker.mjs', import.meta.url));
+const quitter = fileURLToPath(new URL('./children/quitter.mjs', import.meta.url));
 const host = '127.0.0.1';
 
 /** What a process leaves to the system when it ends in the middle of everything is no leak. */
@@ -34,6 +35,11 @@ await onSimulatedDevice('rxe', (device) => {
       const [code, signal] = await once(child, 'exit');
       expect({ code, signal }).toEqual(expected);
     });
+  });
+
+  test('a process that gives up all that it had lives until it is told', async () => {
+    const { stdout } = await run(process.execPath, [quitter, library, device.control], { env: environment });
+    expect(stdout).toBe('ERR_VERBMQ_CONNECT_TIMEOUT\n');
   });
 
   describe.each<Personality>(['rxe', 'siw', 'mlx'])(

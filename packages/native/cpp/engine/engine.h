@@ -148,8 +148,8 @@ class engine {
   void consume_completion_events();
   event_queue& events() noexcept { return events_; }
 
-  /// Something is open, so the process should live.
-  bool active() const noexcept { return live_ > 0; }
+  /// Something is open, or an end is still to be told: the process should live.
+  bool active() const noexcept { return live_ > 0 || !events_.empty(); }
   bool has_connections() const noexcept { return queue_pairs_ > 0; }
   /// A connection waits for room in a device's queue: poll again soon even when nothing is heard.
   /// Or one is ending, and its device may not say when it is done.
@@ -202,6 +202,7 @@ class engine {
   void handle_cm_event(const cm_event& event);
   void handle_connect_request(const cm_event& event);
   void handle_established(connection& of, const cm_event& event);
+  void resolve_address(connection& of);
   void connect_now(connection& of);
   void connect_elsewhere(connection& of);
   size_t poll_devices();
