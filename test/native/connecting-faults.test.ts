@@ -67,6 +67,17 @@ await onSimulatedDevice('rxe', (device) => {
       expect((await connection.closed).error?.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
     });
 
+    test('an address that was not found in a while is looked for again until the time is over', async () => {
+      resetForTest(device, personality);
+      const setUp = simulatedSetUp(device);
+      const listener = await transportForTest(setUp).listen(setUp.listenAddress());
+      listener.onConnection(() => {});
+      const before = device.calls('rdma_resolve_addr');
+      device.replaceCmEvent(CmEvent.addrResolved, CmEvent.addrError, -errno.ETIMEDOUT);
+      await transportForTest(setUp).connect(listener.url, { timeoutMs: 10_000 });
+      expect(device.calls('rdma_resolve_addr') - before).toBe(2);
+    });
+
     test.each(steps)('an event that never comes (%s) ends in time', async (step) => {
       resetForTest(device, personality);
       const outcome = await connectWithFault(() => device.dropCmEvents(CmEvent[step]));

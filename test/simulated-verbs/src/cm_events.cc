@@ -62,6 +62,9 @@ void report(cm_report what) {
   if (const auto other = w.faults.take_replacement(what.type)) {
     what.type = static_cast<rdma_cm_event_type>(other->type);
     what.status = other->status;
+    // A search that was in vain can be made again.
+    cm_id* id = what.type == RDMA_CM_EVENT_ADDR_ERROR ? find_id(what.id) : nullptr;
+    if (id != nullptr && id->state == cm_state::address_resolved) id->state = cm_state::bound;
   }
   waiting_reports.push_back({std::move(what), now_us() + w.set.cm_event_delay_us});
   pump_reports();

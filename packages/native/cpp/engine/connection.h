@@ -19,6 +19,7 @@
 #include "engine/receive_pool.h"
 #include "engine/region_table.h"
 #include "engine/send_ledger.h"
+#include "engine/socket_address.h"
 #include "engine/wire.h"
 #include "engine/work_id.h"
 #include "verbs/cm_id.h"
@@ -163,7 +164,9 @@ class connection {
   handle listener;            // of the accepting side
   uint8_t offered_responder = 0;  // read depths in the peer's request
   uint8_t offered_initiator = 0;
-  int resolve_timeout_ms = 0;     // of the connecting side
+  // Of the connecting side: where to, and how much longer that may be looked for.
+  std::optional<socket_address> destination;
+  int resolve_left_ms = 0;
   // Of one that shares receives and is ending: when its queue pair goes at the latest.
   std::optional<std::chrono::steady_clock::time_point> drained_by;
   bool drained = false;  // the device has said that its queue pair takes no more of them

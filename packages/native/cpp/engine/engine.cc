@@ -103,9 +103,10 @@ handle engine::connect(const socket_address& remote, const std::optional<socket_
   try {
     auto id = std::make_unique<cm_id>(channel_, context_of(name));
     if (local) id->bind(local->get());
-    id->resolve_address(remote.get(), timeout_ms);
     auto made = std::make_shared<connection>(name, std::move(id), connection_phase::resolving_address);
-    made->resolve_timeout_ms = timeout_ms;
+    made->destination = remote;
+    made->resolve_left_ms = timeout_ms;
+    resolve_address(*made);
     made->set_memory(sizes, std::move(memory));
     entries_[name.index()].peer = std::move(made);
   } catch (...) {

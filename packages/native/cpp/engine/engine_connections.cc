@@ -1,5 +1,7 @@
 // The engine's connection management: what rdma_cm reports, and the answers.
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -20,6 +22,10 @@ constexpr uint8_t min_rnr_timer = 12;
 // Drivers flush at once or within milliseconds, or never. The rest is for machines so busy that what plays the device does not
 // run for a while.
 constexpr uint32_t flush_timeout_ms = 1000;
+
+// The kernel asks for the address of a peer a few times, a second apart, and then waits in vain for the rest of its time. It is
+// told to ask again, so that a cable that is plugged in late is noticed.
+constexpr int resolve_try_ms = 2000;
 
 uint8_t read_depth(int device, int other) {
   return static_cast<uint8_t>(std::max(0, std::min({device, other, wished_read_depth})));
@@ -125,7 +131,7 @@ void engine::handle_cm_event(const cm_event& event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       if (of->phase() != connection_phase::resolving_address) return;
       of->enter(connection_phase::resolving_route);
-      of->id().resolve_route(of->resolve_timeout_ms);
+      of->id().resolve_route(of->resolve_left_ms);
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       if (of->phase() != connection_phase::resolving_route) return;
@@ -133,6 +139,12 @@ void engine::handle_cm_event(const cm_event& event) {
     case RDMA_CM_EVENT_ESTABLISHED:
       return handle_established(*of, event);
     case RDMA_CM_EVENT_ADDR_ERROR:
+      if (of->phase() == connection_phase::resolving_address && std::abs(event.status) == ETIMEDOUT &&
+          of->resolve_left_ms > resolve_try_ms) {
+        of->resolve_left_ms -= resolve_try_ms;
+        return resolve_address(*of);
+      }
+      [[fallthrough]];
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -153,6 +165,10 @@ void engine::handle_cm_event(const cm_event& event) {
       // Address changes and the end of time-wait need no answer; multicast is not used.
       return;
   }
+}
+
+void engine::resolve_address(connection& of) {
+  of.id().resolve_address(of.destination->get(), std::min(of.resolve_left_ms, resolve_try_ms));
 }
 
 void engine::connect_now(connection& of) {
