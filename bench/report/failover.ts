@@ -7,6 +7,9 @@ export interface FailoverReport {
   readonly environment: Environment;
   readonly seed: number;
   readonly rounds: number;
+  /** After so long silence on RDMA is found. */
+  readonly fastTimeoutMs: number;
+  readonly windowBytes: number;
   /** How often each thing failed. */
   readonly faults: Readonly<Record<string, number>>;
   /** What each host received, and the most that it kept for repetition. */
@@ -37,7 +40,8 @@ export function renderFailover(report: FailoverReport): string {
   return [
     `${environment.cpu}, ${environment.cores} cores, ${environment.system}, Node ${environment.node}; ${count} faults in ` +
       `${rounds} rounds, seed ${seed}. ${sum('messages').toLocaleString('en-US')} messages of together ` +
-      `${formatNumber(sum('bytes') / 1e6)} MB came, each once and in order. At most ${formatNumber(kept / 1e6)} MB were kept by a host.`,
+      `${formatNumber(sum('bytes') / 1e6)} MB came, each once and in order. At most ${kept.toLocaleString('en-US')} bytes were kept by a host, ` +
+      `with \`windowBytes\` ${report.windowBytes.toLocaleString('en-US')}; \`fastTimeoutMs\` was ${report.fastTimeoutMs.toLocaleString('en-US')}.`,
     '',
     ...table(
       ['what fails', 'times', 'pauses measured', 'p50 ms', 'max ms'],

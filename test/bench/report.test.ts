@@ -85,6 +85,8 @@ describe('the tables of documents', () => {
       environment: report.environment,
       seed: 7,
       rounds: 2,
+      fastTimeoutMs: 4000,
+      windowBytes: 2_900_000,
       faults: { 'a cable': 2, 'a device': 2 },
       received: [
         { messages: 1000, bytes: 2e6, keptBytes: 3e6 },
@@ -93,7 +95,9 @@ describe('the tables of documents', () => {
       pausesMs: { 'a cable': pauses(9, 1234), 'nothing fails': pauses(1) },
     });
     expect(text).toContain('4 faults in 2 rounds, seed 7. 1,500 messages of together 3.00 MB came');
-    expect(text).toContain('At most 3.00 MB were kept');
+    expect(text).toContain(
+      'At most 3,000,000 bytes were kept by a host, with `windowBytes` 2,900,000; `fastTimeoutMs` was 4,000.',
+    );
     expect(text.split('\n').slice(-3)).toEqual([
       '| a cable | 2 | 2 | 9 | 1,234 |',
       '| a device | 2 | 0 |  |  |',

@@ -16,7 +16,15 @@ import { BREAKS_RDMA, FAULTS } from './faults.js';
 import { Figures } from './figures.js';
 import { addOtherDevice, localHost } from './host.js';
 import { remoteHost, serveHost } from './remote-host.js';
-import { MAX_BYTES, MAX_KEPT_BYTES, NOT_ASKED, ROUNDS, SEED, transportForFailover } from './settings.js';
+import {
+  MAX_BYTES,
+  MAX_KEPT_BYTES,
+  NOT_ASKED,
+  OPTIONS,
+  ROUNDS,
+  SEED,
+  transportForFailover,
+} from './settings.js';
 
 const { VERBMQ_GUEST_DRIVER, VERBMQ_GUEST_HOSTS, VERBMQ_GUEST_ROLE } = process.env;
 const { VERBMQ_LAN_ADDRESS, VERBMQ_LAN_PEER_ADDRESS, VERBMQ_RDMA_ADDRESS, VERBMQ_GUEST_OUT } =
@@ -129,6 +137,8 @@ async function drive(): Promise<void> {
     environment: describeEnvironment('guest'),
     seed: SEED,
     rounds: ROUNDS,
+    fastTimeoutMs: OPTIONS.fastTimeoutMs,
+    windowBytes: OPTIONS.windowBytes,
     faults,
     received,
     pausesMs: figures.summary(),
