@@ -25,6 +25,7 @@
         "cpp/engine/engine_devices.cc",
         "cpp/engine/engine_pools.cc",
         "cpp/engine/engine_submissions.cc",
+        "cpp/engine/huge_pages.cc",
         "cpp/engine/large_messages.cc",
         "cpp/engine/operation_queue.cc",
         "cpp/engine/probe.cc",

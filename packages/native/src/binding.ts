@@ -359,6 +359,8 @@ export interface Addon {
   readonly probe: (options: { memoryBytes: number; ibverbs?: string; rdmacm?: string }) => NativeDevice[];
   /** Bytes from the start of `buffer` to the first page boundary in it. */
   readonly offsetOfPage: (buffer: ArrayBuffer) => number;
+  /** Before `buffer` is written to or registered. Only advice: it neither fails nor is it sure to change anything. */
+  readonly preferHugePages: (buffer: ArrayBuffer) => void;
   readonly layout: {
     readonly pageBytes: number;
     readonly headerBytes: number;

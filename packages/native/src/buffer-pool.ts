@@ -1,9 +1,8 @@
-import { markAsUntransferable } from 'node:worker_threads';
-import { VerbmqError } from '@verbmq/core';
 import { markReused } from '@verbmq/core/transport-kit';
 import type { Handle } from './binding.js';
 import type { Direction, IdleMemory } from './pool-memory.js';
 import type { RdmaEngine } from './rdma-engine.js';
+import { allocatePages } from './whole-pages.js';
 
 /** The smallest buffer. */
 const SMALLEST_BYTES = 8 * 1024;
@@ -151,13 +150,10 @@ export class BufferPool {
   }
 
   #newSlab(bufferBytes: number): PoolSlab {
-    const { addon } = this.#engine;
-    const { pageBytes } = addon.layout;
     const buffers = Math.max(1, Math.floor(SHARED_SLAB_BYTES / bufferBytes / 4) * 4);
     const bytes = buffers * bufferBytes;
-    // Whole pages, shared with nothing else: after a fork, pinned pages may be missing in the child.
-    const memory = allocate(Math.ceil(bytes / pageBytes) * pageBytes + pageBytes);
-    const start = addon.offsetOfPage(memory);
+    const { memory, start } = allocatePages(this.#engine.addon, bytes);
+    markReused(memory);
     const { region } = this.#engine.registerMemory(this.#handle, memory, start, bytes, this.#uses);
     const slab: PoolSlab = {
       memory,
@@ -201,17 +197,4 @@ export function bufferBytesFor(bytes: number): number {
   if (bytes <= SMALLEST_BYTES) return SMALLEST_BYTES;
   const step = 2 ** (29 - Math.clz32(bytes - 1));
   return Math.ceil(bytes / step) * step;
-}
-
-function allocate(bytes: number): ArrayBuffer {
-  let memory: ArrayBuffer;
-  try {
-    memory = new ArrayBuffer(bytes);
-  } catch (cause) {
-    throw new VerbmqError('ERR_VERBMQ_NO_BUFFERS', `${bytes} bytes of memory cannot be had`, { cause });
-  }
-  // The device works on this memory: it must not move to another thread with a message that the application posts.
-  markAsUntransferable(memory);
-  markReused(memory);
-  return memory;
 }

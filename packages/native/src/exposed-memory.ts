@@ -1,10 +1,10 @@
-import { markAsUntransferable } from 'node:worker_threads';
 import { VerbmqError } from '@verbmq/core';
 import type { ExposedByTransport, ResolvedMemoryAccess } from '@verbmq/core/transport-kit';
 import { type Handle, type MemoryRegistration, MemoryUse } from './binding.js';
 import { signKey } from './descriptor-key.js';
 import { type MemoryNote, NoteKind } from './memory-notes.js';
 import type { RdmaEngine } from './rdma-engine.js';
+import { allocatePages } from './whole-pages.js';
 
 /** A number names an exposure: its place, and how often that had been used before. */
 const PLACE_BITS = 12;
@@ -146,19 +146,10 @@ export class ExposedMemories {
     this.#bytes -= data.byteLength;
   }
 
-  /** Whole pages, shared with nothing else. */
   #allocate(bytes: number): Uint8Array<ArrayBuffer> {
     assertRegistrable(bytes);
-    const { addon } = this.#init.engine;
-    const { pageBytes } = addon.layout;
-    let memory: ArrayBuffer;
-    try {
-      memory = new ArrayBuffer(Math.ceil(bytes / pageBytes) * pageBytes + pageBytes);
-    } catch (cause) {
-      throw new VerbmqError('ERR_VERBMQ_NO_BUFFERS', `${bytes} bytes of memory cannot be had`, { cause });
-    }
-    markAsUntransferable(memory);
-    return new Uint8Array(memory, addon.offsetOfPage(memory), bytes);
+    const { memory, start } = allocatePages(this.#init.engine.addon, bytes);
+    return new Uint8Array(memory, start, bytes);
   }
 
   #own(memory: Uint8Array): Uint8Array<ArrayBuffer> {

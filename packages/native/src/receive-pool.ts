@@ -1,10 +1,9 @@
-import { markAsUntransferable } from 'node:worker_threads';
-import { VerbmqError } from '@verbmq/core';
 import { markReused, type ReceiveMemory } from '@verbmq/core/transport-kit';
 import type { Addon, Handle, ReceivePoolMemory } from './binding.js';
 import type { SharedReceiveQueueOptions } from './options.js';
 import type { RdmaEngine } from './rdma-engine.js';
 import { SlotViews } from './slot-views.js';
+import { allocatePages } from './whole-pages.js';
 
 /** Receive slots that the accepted connections of one device share. The engine says which of them may use how many. */
 export class ReceivePool implements ReceiveMemory {
@@ -117,20 +116,11 @@ export class ReceivePools {
 
   #make(request: Handle): ReceivePool {
     const { addon, native, options } = this.#engine;
-    const { pageBytes } = addon.layout;
-    const bytes = Math.ceil((this.#options.slots * options.slotBytes) / pageBytes) * pageBytes;
-    let slab: ArrayBuffer;
-    try {
-      slab = new ArrayBuffer(bytes + pageBytes);
-    } catch (cause) {
-      throw new VerbmqError('ERR_VERBMQ_NO_BUFFERS', `${bytes} bytes of memory cannot be had`, { cause });
-    }
-    // The device writes to this memory: it must not move to another thread with a message that the application posts.
-    markAsUntransferable(slab);
+    const { memory: slab, start } = allocatePages(addon, this.#options.slots * options.slotBytes);
     markReused(slab);
     const memory: ReceivePoolMemory = {
       slab,
-      slabOffset: addon.offsetOfPage(slab),
+      slabOffset: start,
       slotBytes: options.slotBytes,
       ...this.#options,
     };

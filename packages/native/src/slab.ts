@@ -1,10 +1,9 @@
-import { markAsUntransferable } from 'node:worker_threads';
-import { VerbmqError } from '@verbmq/core';
 import { markReused, type ReceiveMemory } from '@verbmq/core/transport-kit';
 import type { Addon, ConnectionMemory } from './binding.js';
 import type { SlotOptions } from './options.js';
 import type { ReceivePool } from './receive-pool.js';
 import { SlotViews } from './slot-views.js';
+import { allocatePages } from './whole-pages.js';
 
 /**
  * The memory of one connection: receive slots, send slots, and a page for control frames, in one ArrayBuffer. It is
@@ -44,25 +43,16 @@ export class Slab implements ConnectionMemory, ReceiveMemory {
     maxMessageBytes: number,
     pool?: ReceivePool,
   ) {
-    const { pageBytes, headerBytes, gateWords } = addon.layout;
+    const { headerBytes, gateWords } = addon.layout;
     const sharesReceives = pool !== undefined;
     const receiveBytes = sharesReceives ? 0 : receiveBytesOf(addon, options);
     const total = Slab.bytesFor(addon, options, sharesReceives);
     this.sharesReceives = sharesReceives;
     this.pool = pool;
-    // Whole pages, shared with nothing else: after a fork, pinned pages may be missing in the child.
-    const wholePages = Math.ceil(total / pageBytes) * pageBytes;
-    try {
-      this.slab = new ArrayBuffer(wholePages + pageBytes);
-    } catch (cause) {
-      throw new VerbmqError('ERR_VERBMQ_NO_BUFFERS', `${wholePages} bytes of memory cannot be had`, {
-        cause,
-      });
-    }
-    // The device writes to this memory: it must not move to another thread with a message that the application posts.
-    markAsUntransferable(this.slab);
-    markReused(this.slab);
-    this.slabOffset = addon.offsetOfPage(this.slab);
+    const { memory, start } = allocatePages(addon, total);
+    markReused(memory);
+    this.slab = memory;
+    this.slabOffset = start;
     this.gate = new Int32Array(gateWords);
     this.slotBytes = options.slotBytes;
     this.dataSlots = options.receiveSlots;

@@ -3,6 +3,7 @@
 #include <napi.h>
 #include <unistd.h>
 
+#include "engine/huge_pages.h"
 #include "engine/memory_layout.h"
 #include "engine/receive_pool.h"
 #include "engine/wire.h"
@@ -40,8 +41,14 @@ Napi::Value offset_of_page(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>((page - address % page) % page));
 }
 
+void prefer_huge_pages_for(const Napi::CallbackInfo& info) {
+  auto buffer = info[0].As<Napi::ArrayBuffer>();
+  prefer_huge_pages(static_cast<uint8_t*>(buffer.Data()), buffer.ByteLength());
+}
+
 Napi::Object initialise_all(Napi::Env env, Napi::Object exports) {
   exports.Set("offsetOfPage", Napi::Function::New(env, offset_of_page, "offsetOfPage"));
+  exports.Set("preferHugePages", Napi::Function::New(env, prefer_huge_pages_for, "preferHugePages"));
   return initialise(env, exports);
 }
 
