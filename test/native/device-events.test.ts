@@ -16,6 +16,9 @@ import {
 import { errno, expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
+/** By which siw is known from iWARP devices that mean what they say. */
+const SIW_VENDOR = 0x626d74;
+
 const talker = fileURLToPath(new URL('./children/talker.mjs', import.meta.url));
 
 interface Notice {
@@ -63,10 +66,15 @@ await onSimulatedDevice('rxe', (device) => {
     test.each([
       // Soft-iWARP means that the TCP connection below was reset.
       ['queuePairFatal', personality === 'siw' ? 'ERR_VERBMQ_CONNECTION_LOST' : 'ERR_VERBMQ_DEVICE'],
-      ['queuePairRequestError', 'ERR_VERBMQ_PROTOCOL'],
+      // And that it could not answer a read.
+      ['queuePairRequestError', personality === 'siw' ? 'ERR_VERBMQ_CONNECTION_LOST' : 'ERR_VERBMQ_PROTOCOL'],
       ['queuePairAccessError', 'ERR_VERBMQ_REMOTE_ACCESS'],
     ] as const)('that reports %s of a queue pair ends its connection alone, with %s', async (event, code) => {
       resetForTest(device, personality);
+      if (personality === 'siw') {
+        device.set('vendor_id', SIW_VENDOR);
+        device.set('max_cqe', 65_536); // for the guard that siw needs, mapping_guard.h
+      }
       const pair = await simulatedPair(device);
       const other = await oneMore(pair);
       device.raiseAsyncEvent(AsyncEvent[event]);

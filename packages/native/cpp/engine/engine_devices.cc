@@ -53,6 +53,13 @@ void engine::handle_device_event(device_resources& device, const device_event& e
       }
       return fail_users_of(event.subject, {"device", "the queue pair failed"});
     case IBV_EVENT_QP_REQ_ERR:
+      // So Soft-iWARP reports that it could not answer a read: of memory that was revoked, or when TCP was reset meanwhile. Of a
+      // write that it refuses it says nothing at all.
+      if (is_soft_iwarp(device.attributes())) {
+        return lose_users_of(event.subject, {"lost",
+                                             "the connection was lost: the peer read memory that had been revoked, or the "
+                                             "TCP connection below was reset while it read"});
+      }
       return fail_users_of(event.subject, {"protocol", "the device refused a malformed request of the peer"});
     case IBV_EVENT_QP_ACCESS_ERR:
       return fail_users_of(event.subject,

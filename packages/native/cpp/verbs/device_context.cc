@@ -8,7 +8,12 @@
 namespace verbmq {
 
 namespace {
+
+// Vendor that siw reports: "bmt" (drivers/infiniband/sw/siw/siw.h in Linux).
+constexpr uint32_t siw_vendor_id = 0x626d74;
+
 std::string device_file(const ibv_device* device) { return std::string("/dev/infiniband/") + device->dev_name; }
+
 }  // namespace
 
 device_context::device_context(std::shared_ptr<const verbs_library> library, ibv_device* device)
@@ -47,6 +52,8 @@ ibv_port_attr device_context::port(uint8_t number) const {
   if (error_number != 0) throw call_failed("ibv_query_port", error_number, name() + " port " + std::to_string(number));
   return attributes;
 }
+
+bool is_soft_iwarp(const ibv_device_attr& attributes) noexcept { return attributes.vendor_id == siw_vendor_id; }
 
 device_list::device_list(std::shared_ptr<const verbs_library> library) : library_(std::move(library)) {
   errno = 0;

@@ -33,6 +33,9 @@ class device_context {
   bool owned_;
 };
 
+/// Whether these are of siw, some of whose ways are no other iWARP device's.
+bool is_soft_iwarp(const ibv_device_attr& attributes) noexcept;
+
 /// The machine's devices at one moment. The list must outlive the opening of its devices, not the devices opened.
 class device_list {
  public:

@@ -10,16 +10,13 @@ namespace verbmq {
 
 namespace {
 
-// Vendor that siw reports: "bmt" (drivers/infiniband/sw/siw/siw.h in Linux).
-constexpr uint32_t siw_vendor_id = 0x626d74;
-
 // An entry is 32 bytes long, so the queue is mapped from 0 to 0x100000.
 constexpr int guard_entries = 32768;
 
 }  // namespace
 
 std::shared_ptr<mapping_guard> mapping_guard::of(const std::shared_ptr<device_context>& context) {
-  if (context->attributes().vendor_id != siw_vendor_id) return nullptr;
+  if (!is_soft_iwarp(context->attributes())) return nullptr;
   return shared_by_context<mapping_guard>(context);
 }
 
