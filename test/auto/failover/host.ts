@@ -1,12 +1,9 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import type { AutoConnection } from '@verbmq/core/auto';
 import { NumberedReceiver, NumberedSender } from '../../support/numbered-stream.js';
+import type { Shell } from './shell.js';
 
 /** So many messages that come show that they flow again. */
 const SOME = 30;
-
-const run = promisify(execFile);
 
 /** One of two hosts: its end of the connection, with traffic from and to it, and what can go wrong there. */
 export interface Host {
@@ -41,6 +38,7 @@ export interface HostReport {
 /** This host. `ended` rejects as soon as the connection ends or a message is not the one that was due. */
 export function localHost(
   connection: AutoConnection,
+  shell: Shell,
   tcpPort: number,
   maxBytes: number,
   random: () => number,
@@ -77,26 +75,22 @@ export function localHost(
     },
     report: async () => ({ messages: receiver.received, bytes: receiver.receivedBytes, keptBytes }),
 
-    deleteDevice: async () => void (await run('rdma', ['link', 'delete', 'rxe0'])),
-    addDevice: async () => void (await run('rdma', ['link', 'add', 'rxe0', 'type', 'rxe', 'netdev', 'eth0'])),
-    dropPackets: () => loseAll('add'),
-    passPackets: () => loseAll('delete'),
+    deleteDevice: async () => void (await shell.run('rdma link delete rxe0')),
+    addDevice: async () => void (await shell.run('rdma link add rxe0 type rxe netdev eth0')),
+    dropPackets: async () => void (await shell.run('tc qdisc add dev eth0 root netem loss 100%')),
+    passPackets: async () => void (await shell.run('tc qdisc delete dev eth0 root')),
     resetTcp: async () => {
-      const one = ['state', 'established', `( sport = :${tcpPort} or dport = :${tcpPort} )`];
+      const reset = `ss -K -H -t state established '( sport = :${tcpPort} or dport = :${tcpPort} )'`;
       // It tells which it has reset. There may be none for the moment.
-      for (;;) if ((await run('ss', ['-K', '-H', '-t', ...one])).stdout !== '') return;
+      for (;;) if ((await shell.run(reset)) !== '') return;
     },
   };
-}
-
-async function loseAll(word: 'add' | 'delete'): Promise<void> {
-  await run('tc', ['qdisc', word, 'dev', 'eth0', 'root', 'netem', 'loss', '100%']);
 }
 
 /**
  * Another RDMA device. librdmacm closes one that is gone only where there is another one; see docs/rdma-setup.md. And
  * without any, a host could do no RDMA for a while, which would be another matter.
  */
-export async function addOtherDevice(netdev: string): Promise<void> {
-  await run('rdma', ['link', 'add', 'other', 'type', 'rxe', 'netdev', netdev]);
+export async function addOtherDevice(shell: Shell, netdev: string): Promise<void> {
+  await shell.run(`rdma link add other type rxe netdev ${netdev}`);
 }

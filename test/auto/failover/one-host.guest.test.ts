@@ -1,18 +1,17 @@
 // Both ends of a connection in one process, whose only device is deleted and added again. It is run by hand:
 //
 //   npm run guest -- --env VERBMQ_FAILOVER_ROUNDS=3 -- npx vitest run --project guest failover/one-host
-import { execFile, spawn } from 'node:child_process';
-import { promisify } from 'node:util';
+import { spawn } from 'node:child_process';
 import { onTestFinished, test } from 'vitest';
 import { asAuto, onFast, pathIs } from '../../support/auto-pair.js';
 import { streamsBetween } from '../../support/numbered-stream.js';
 import { abortAfterTest, nextConnection } from '../../support/pair.js';
 import { addOtherDevice } from './host.js';
 import { MAX_BYTES, NOT_ASKED, ROUNDS, transportForFailover } from './settings.js';
+import { Shell } from './shell.js';
 
 const { VERBMQ_GUEST_DRIVER, VERBMQ_GUEST_HOSTS } = process.env;
 const rdmaHost = process.env.VERBMQ_RDMA_ADDRESS as string;
-const rdmaLink = (...words: string[]): Promise<unknown> => promisify(execFile)('rdma', ['link', ...words]);
 
 test('a device that is deleted and added again while messages flow both ways', async (context) => {
   if (NOT_ASKED !== undefined) return context.skip(NOT_ASKED);
@@ -20,7 +19,8 @@ test('a device that is deleted and added again while messages flow both ways', a
     return context.skip(
       'only one host with Soft-RoCE has a device that may be deleted, and an interface for another',
     );
-  await addOtherDevice('vb');
+  const shell = new Shell();
+  await addOtherDevice(shell, 'vb');
   // It goes when this process, whose librdmacm has it open, has ended.
   onTestFinished(() =>
     spawn('rdma', ['link', 'delete', 'other'], { detached: true, stdio: 'ignore' }).unref(),
@@ -35,11 +35,11 @@ test('a device that is deleted and added again while messages flow both ways', a
   for (let round = 0; round < ROUNDS; round++) {
     await onFast(client);
     await progress(50);
-    const deleted = rdmaLink('delete', 'rxe0');
+    const deleted = shell.run('rdma link delete rxe0');
     await pathIs(client, ({ fast, flowing }) => !fast && flowing);
     await progress(50);
     await deleted;
-    await rdmaLink('add', 'rxe0', 'type', 'rxe', 'netdev', 'va');
+    await shell.run('rdma link add rxe0 type rxe netdev va');
   }
   await onFast(client);
   await Promise.all(traffic.map((stream) => stream.finish()));

@@ -25,6 +25,7 @@ import {
   SEED,
   transportForFailover,
 } from './settings.js';
+import { Shell } from './shell.js';
 
 const { VERBMQ_GUEST_DRIVER, VERBMQ_GUEST_HOSTS, VERBMQ_GUEST_ROLE } = process.env;
 const { VERBMQ_LAN_ADDRESS, VERBMQ_LAN_PEER_ADDRESS, VERBMQ_RDMA_ADDRESS, VERBMQ_GUEST_OUT } =
@@ -40,20 +41,21 @@ test(
     if (NOT_ASKED !== undefined) return context.skip(NOT_ASKED);
     if (VERBMQ_GUEST_HOSTS !== '2' || VERBMQ_GUEST_DRIVER !== 'rxe')
       return context.skip('it takes two hosts with Soft-RoCE');
-    await addOtherDevice('eth1');
-    await (VERBMQ_GUEST_ROLE === 'a' ? serve() : drive());
+    const shell = new Shell();
+    await addOtherDevice(shell, 'eth1');
+    await (VERBMQ_GUEST_ROLE === 'a' ? serve(shell) : drive(shell));
   },
   timeout,
 );
 
 /** Host a: does what it is told. */
-async function serve(): Promise<void> {
+async function serve(shell: Shell): Promise<void> {
   const listener = await transportForFailover().listen(
     { host: VERBMQ_LAN_ADDRESS as string, port: PORT },
     { fastAddresses: [{ host: VERBMQ_RDMA_ADDRESS as string, port: FAST_PORT }] },
   );
   const connection = asAuto(abortAfterTest(await nextConnection(listener)));
-  const host = localHost(connection, PORT, MAX_BYTES, randomFrom(SEED, 1));
+  const host = localHost(connection, shell, PORT, MAX_BYTES, randomFrom(SEED, 1));
   const control = serveHost(host, VERBMQ_LAN_ADDRESS as string, CONTROL_PORT);
   onTestFinished(() => void control.close());
   expect(await Promise.race([connection.closed, host.ended])).toEqual({
@@ -63,10 +65,10 @@ async function serve(): Promise<void> {
 }
 
 /** Host b: connects, and has things fail. */
-async function drive(): Promise<void> {
+async function drive(shell: Shell): Promise<void> {
   const client = asAuto(abortAfterTest(await connectWhenThere()));
   const random = randomFrom(SEED);
-  const own = localHost(client, PORT, MAX_BYTES, randomFrom(SEED, 2));
+  const own = localHost(client, shell, PORT, MAX_BYTES, randomFrom(SEED, 2));
   const other = remoteHost(VERBMQ_LAN_PEER_ADDRESS as string, CONTROL_PORT);
   const hosts = [own, other] as const;
   const figures = new Figures();
