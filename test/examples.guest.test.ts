@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
 import { startExample, startService } from './support/example.js';
-import { counterExample, tableExample } from './support/one-sided-examples.js';
 import { orderExample } from './support/order-example.js';
 import { rdmaAddresses } from './support/transports/rdma.js';
 
@@ -13,11 +12,5 @@ it('the echo example runs over RDMA, as over TCP', async () => {
   expect((await client.rest()).at(0)).toBe('rdma: whole');
   expect(await client.exit).toEqual([0, null]);
 });
-
-it('the table is read while its owner is blocked', async () => {
-  expect(await tableExample(url)).toBeGreaterThan(20);
-});
-
-it('the counter example runs over RDMA, as over TCP', () => counterExample(url));
 
 it('the order example runs over RDMA, as over TCP', () => orderExample(url));
