@@ -53,9 +53,13 @@ void runtime::begin_turn() {
   napi_open_handle_scope(env_, &turn_);
   dispatch_value_ = dispatch_.Value();
   napi_get_undefined(env_, &undefined_);
+  open_callback();
 }
 
-void runtime::end_turn() { napi_close_handle_scope(env_, std::exchange(turn_, nullptr)); }
+void runtime::end_turn() {
+  run_ticks();
+  napi_close_handle_scope(env_, std::exchange(turn_, nullptr));
+}
 
 bool runtime::deliver() {
   if (!open()) return false;
@@ -74,6 +78,8 @@ bool runtime::deliver() {
     if (ending_) break;
     take_submissions();
     engine_->flush();
+    // For the next events: when they come, nothing is to be done before JavaScript is called.
+    if (callback_ == nullptr) open_callback();
     count = engine_->events().take(arrays_.events, arrays_.events_capacity);
   } while (count > 0);
   delivering_ = false;
@@ -87,8 +93,8 @@ bool runtime::deliver() {
   return true;
 }
 
-// A plain call, and then what belongs to the end of a callback: napi_make_callback would do that within the call, and make the
-// answers wait for it.
+// A plain call within a callback scope, whose end is in `run_ticks`: napi_make_callback would end it within the call, and make
+// the answers wait for that.
 void runtime::dispatch() {
   napi_value result = nullptr;
   const napi_status status = napi_call_function(env_, undefined_, dispatch_value_, 0, nullptr, &result);
@@ -101,9 +107,12 @@ void runtime::dispatch() {
   if (status != napi_ok) arrays_.ring[ring_count] = 0;
 }
 
+void runtime::open_callback() {
+  if (napi_open_callback_scope(env_, nullptr, context_, &callback_) != napi_ok) callback_ = nullptr;
+}
+
 void runtime::run_ticks() {
-  napi_callback_scope scope = nullptr;
-  if (napi_open_callback_scope(env_, nullptr, context_, &scope) == napi_ok) napi_close_callback_scope(env_, scope);
+  if (callback_ != nullptr) napi_close_callback_scope(env_, std::exchange(callback_, nullptr));
 }
 
 void runtime::end() {

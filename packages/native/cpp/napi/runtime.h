@@ -54,6 +54,8 @@ class runtime final : private event_receiver {
 
   /// Calls JavaScript, which reads the events.
   void dispatch();
+  /// What follows, up to `run_ticks`, is one callback of the event loop.
+  void open_callback();
   /// Runs process.nextTick() and microtasks, as at the end of any callback.
   void run_ticks();
   /// Answers whether there was anything.
@@ -69,6 +71,7 @@ class runtime final : private event_receiver {
   std::unique_ptr<loop_driver> driver_;
   napi_async_cleanup_hook_handle cleanup_ = nullptr;
   napi_handle_scope turn_ = nullptr;
+  napi_callback_scope callback_ = nullptr;
   // Valid in a turn.
   napi_value dispatch_value_ = nullptr;
   napi_value undefined_ = nullptr;
