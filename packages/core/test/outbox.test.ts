@@ -3,8 +3,6 @@ import { VerbmqError } from '../src/contract/errors.js';
 import { Outbox, type OutboxHooks } from '../src/contract/outbox.js';
 import { markKept, markReused } from '../src/contract/reused-memory.js';
 
-const room = { bytes: Buffer.alloc(100), token: 7 };
-
 /** An outbox over a transport that takes what `submit` says, and what it was given. */
 function make(submit: OutboxHooks['submit']) {
   const taken: { bytes: number[]; mayBorrow: boolean }[] = [];
@@ -15,9 +13,6 @@ function make(submit: OutboxHooks['submit']) {
       if (answer !== false) taken.push({ bytes: [...data], mayBorrow });
       return answer;
     },
-    submitBehind: () => submit(new Uint8Array(0), undefined, false) === true,
-    reserve: () => room,
-    submitReserved: (_, bytes) => submit(new Uint8Array(bytes), undefined, false) === true,
     bufferedBytes: () => buffered,
   });
   return { outbox, taken, setBuffered: (bytes: number) => (buffered = bytes) };
@@ -124,25 +119,4 @@ test('what lies in such memory is lent when the application has kept it', async 
   markReused(message.buffer);
   await outbox.send(message, undefined);
   expect(taken.map(({ mayBorrow }) => mayBorrow)).toEqual([true, false]);
-});
-
-test('nothing that is written in a room overtakes what waits', async () => {
-  let hasRoom = true;
-  const { outbox } = make(() => hasRoom);
-  expect(outbox.reserve()).toBe(room);
-  expect(outbox.trySendReserved(room, 5)).toBe(true);
-  expect(outbox).toMatchObject({ messagesSent: 1, bytesSent: 5, backpressureEvents: 0 });
-
-  // What is sent while the room is written in finds none, and waits.
-  expect(outbox.reserve()).toBe(room);
-  hasRoom = false;
-  const waiting = outbox.send(Uint8Array.of(1), undefined);
-  hasRoom = true;
-  expect(outbox.trySendReserved(room, 5)).toBe(false);
-  expect(outbox.reserve()).toBeUndefined();
-  expect(outbox).toMatchObject({ messagesSent: 1, backpressureEvents: 2 });
-
-  outbox.flush();
-  await waiting;
-  expect(outbox.reserve()).toBe(room);
 });

@@ -11,10 +11,10 @@ export class SlotViews {
     this.#views = new Array(slots).fill(undefined);
   }
 
-  /** The first `bytes` bytes at `offset` in the slab, which is where the payload of `slot` lies. */
+  /** `bytes` bytes at `offset` in the slab, which lie in the payload of `slot`. */
   of(slot: number, offset: number, bytes: number): Uint8Array {
     const last = this.#views[slot];
-    if (last !== undefined && last.length === bytes) return last;
+    if (last !== undefined && last.length === bytes && last.byteOffset === offset) return last;
     const view = new Uint8Array(this.#slab, offset, bytes);
     this.#views[slot] = view;
     return view;

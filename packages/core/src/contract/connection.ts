@@ -47,8 +47,8 @@ export interface ReceiveMemory {
   readonly bytes: Uint8Array;
   readonly view: DataView;
   /**
-   * A view of `bytes` bytes from `start` on, which lie in the message that has this token, always as far from its beginning: the
-   * view of the last one is used again.
+   * A view of `bytes` bytes from `start` on, which lie in the message that has this token. The last one is used again where it
+   * shows just these.
    */
   part(token: number, start: number, bytes: number): Uint8Array;
 }
@@ -108,9 +108,6 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#operations = new PendingOperations(() => this.#progressed());
     this.#outbox = new Outbox(init.options.maxQueuedBytes, {
       submit: (data, lease, mayBorrow) => this._submit(data, lease, mayBorrow),
-      submitBehind: (memory, at, headerBytes, data) => this._submitBehind(memory, at, headerBytes, data),
-      reserve: () => this._reserve(),
-      submitReserved: (room, bytes) => this._submitReserved(room, bytes),
       bufferedBytes: () => this._bufferedBytes(),
     });
     this.#lifecycle = new Lifecycle(init.options.closeTimeoutMs, {
@@ -221,18 +218,15 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
    * `_submitBehind`, and right.
    */
   trySendBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
-    return this.#outbox.trySendBehind(memory, at, headerBytes, data);
+    const taken = this.#outbox.waiting === 0 && this._submitBehind(memory, at, headerBytes, data);
+    return this.#outbox.tried(taken, headerBytes + data.length);
   }
 
   /** @internal The same for a header of words; see `_submitBehindWords`. `false` also where the connection is not open. */
   trySendBehindWords(header: Int32Array, data: Uint8Array): boolean {
-    const outbox = this.#outbox;
-    if (this.#lifecycle.state !== 'open' || outbox.waiting > 0 || !this._submitBehindWords(header, data)) {
-      outbox.backpressureEvents++;
-      return false;
-    }
-    outbox.count(4 * header.length + data.length);
-    return true;
+    const taken =
+      this.#lifecycle.state === 'open' && this.#outbox.waiting === 0 && this._submitBehindWords(header, data);
+    return this.#outbox.tried(taken, 4 * header.length + data.length);
   }
 
   /**
@@ -250,12 +244,16 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
 
   /** @internal Room to write a message in, on a connection that is open; see `_reserve`. */
   reserve(): OutgoingRoom | undefined {
-    return this.#outbox.reserve();
+    return this.#outbox.waiting > 0 ? undefined : this._reserve();
   }
 
   /** @internal `trySend` of the first `bytes` bytes of `room`. `false`: nothing was sent, and `unreserve` is due. */
   trySendReserved(room: OutgoingRoom, bytes: number): boolean {
-    return this.state === 'open' && this.#outbox.trySendReserved(room, bytes);
+    // Others may have been sent since `reserve`, and wait.
+    return (
+      this.state === 'open' &&
+      this.#outbox.tried(this.#outbox.waiting === 0 && this._submitReserved(room, bytes), bytes)
+    );
   }
 
   /** @internal Nothing is sent from `room`. */

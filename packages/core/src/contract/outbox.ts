@@ -1,15 +1,11 @@
 import type { VerbmqError } from './errors.js';
 import type { OutgoingLease } from './outgoing-lease.js';
-import type { OutgoingRoom } from './outgoing-room.js';
 import { isReused } from './reused-memory.js';
 import { SendQueue } from './send-queue.js';
 
 /** The transport's side of sending; see `Connection._submit` and `Connection._bufferedBytes`. */
 export interface OutboxHooks {
   submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void>;
-  submitBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean;
-  reserve(): OutgoingRoom | undefined;
-  submitReserved(room: OutgoingRoom, bytes: number): boolean;
   bufferedBytes(): number;
 }
 
@@ -72,29 +68,11 @@ export class Outbox {
     return true;
   }
 
-  /** `trySend` of a message whose header lies elsewhere; see `ConnectionHooks._submitBehind`. */
-  trySendBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
-    if (this.#queue.length > 0 || !this.#hooks.submitBehind(memory, at, headerBytes, data)) {
-      this.backpressureEvents++;
-      return false;
-    }
-    this.count(headerBytes + data.length);
-    return true;
-  }
-
-  /** Room for a message that need not wait behind others; see `ConnectionHooks._reserve`. */
-  reserve(): OutgoingRoom | undefined {
-    return this.#queue.length > 0 ? undefined : this.#hooks.reserve();
-  }
-
-  /** Others may have been sent since `reserve`, and wait. */
-  trySendReserved(room: OutgoingRoom, bytes: number): boolean {
-    if (this.#queue.length > 0 || !this.#hooks.submitReserved(room, bytes)) {
-      this.backpressureEvents++;
-      return false;
-    }
-    this.count(bytes);
-    return true;
+  /** A message of so many bytes was tried past this, while nothing waited here; or something did. Answers whether it was taken. */
+  tried(taken: boolean, bytes: number): boolean {
+    if (taken) this.count(bytes);
+    else this.backpressureEvents++;
+    return taken;
   }
 
   /** The transport has room again: those that wait go first. */

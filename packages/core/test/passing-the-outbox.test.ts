@@ -1,0 +1,110 @@
+// What a layer upon a connection sends by ways of its own: `trySendBehind`, `trySendBehindWords` and rooms.
+import { expect, test } from 'vitest';
+import { Connection } from '../src/contract/connection.js';
+import { resolveConnectionOptions } from '../src/contract/options.js';
+import type { OutgoingRoom } from '../src/contract/outgoing-room.js';
+
+const capabilities = {
+  oneSided: 'none',
+  atomics: 'none',
+  largeMessages: 'native',
+  zeroCopySend: 'emulated',
+} as const;
+const address = { host: '127.0.0.1', port: 1 };
+const room: OutgoingRoom = { bytes: Buffer.alloc(100), token: 7 };
+const data = Uint8Array.of(8, 9);
+
+/** A connection whose transport takes what `hasRoom` says. */
+class Fake extends Connection {
+  hasRoom = true;
+  readonly sent: number[][] = [];
+
+  constructor() {
+    super({
+      kind: 'fake',
+      direction: 'out',
+      options: resolveConnectionOptions(),
+      maxMessageBytes: 1000,
+      capabilities,
+      localAddress: address,
+      remoteAddress: address,
+    });
+  }
+
+  protected override _submit(bytes: Uint8Array): boolean {
+    if (this.hasRoom) this.sent.push([...bytes]);
+    return this.hasRoom;
+  }
+  protected override _reserve(): OutgoingRoom {
+    return room;
+  }
+  protected override _submitReserved({ bytes }: OutgoingRoom, length: number): boolean {
+    return this._submit(bytes.subarray(0, length));
+  }
+  protected override _bufferedBytes(): number {
+    return 0;
+  }
+  protected override _sendClose(): void {}
+  protected override _teardown(): void {}
+  protected override _kill(): void {
+    this._finished();
+  }
+  override releaseMessage(): void {}
+  override retainMessage(): undefined {}
+
+  /** The transport has room, and has not said so. */
+  roomComes(): void {
+    this.hasRoom = true;
+  }
+  tell(): void {
+    this._roomAvailable();
+  }
+}
+
+const ways: [string, (connection: Connection) => boolean][] = [
+  ['behind bytes', (connection) => connection.trySendBehind(Uint8Array.of(0, 1, 2), 1, 2, data)],
+  ['behind words', (connection) => connection.trySendBehindWords(Int32Array.of(0x04030201), data)],
+  ['in a room', (connection) => connection.trySendReserved(room, 3)],
+];
+
+test.each(ways)('a message %s goes straight to the transport, and is counted', (_, send) => {
+  const connection = new Fake();
+  expect(send(connection)).toBe(true);
+  const [message] = connection.sent;
+  expect(connection.stats()).toMatchObject({ messagesSent: 1, bytesSent: message?.length });
+  expect(connection.stats().backpressureEvents).toBe(0);
+});
+
+test('a header stands before its data', () => {
+  const connection = new Fake();
+  for (const [, send] of ways.slice(0, 2)) send(connection);
+  expect(connection.sent).toEqual([
+    [1, 2, 8, 9],
+    [1, 2, 3, 4, 8, 9],
+  ]);
+});
+
+test.each(ways)('a message %s overtakes nothing that waits, and is counted as held back', async (_, send) => {
+  const connection = new Fake();
+  connection.hasRoom = false;
+  expect(send(connection)).toBe(false);
+  const waiting = connection.send(Uint8Array.of(1));
+  connection.roomComes();
+  expect(send(connection)).toBe(false);
+  expect(connection.reserve()).toBeUndefined();
+  // The first try, the send that waits, and the second try.
+  expect(connection.stats()).toMatchObject({ messagesSent: 0, backpressureEvents: 3 });
+
+  connection.tell();
+  await waiting;
+  expect(connection.reserve()).toBe(room);
+  expect(send(connection)).toBe(true);
+  expect(connection.sent[0]).toEqual([1]);
+});
+
+test('neither words nor a room leave on a connection that has ended', () => {
+  const connection = new Fake();
+  connection.abort();
+  for (const [, send] of ways.slice(1)) expect(send(connection)).toBe(false);
+  expect(connection.sent).toEqual([]);
+});
