@@ -148,7 +148,7 @@ export class RdmaEngine {
   submitOperation(handle: Handle, operation: OneSidedOperation): void {
     const { kind, token, region, offset, bytes } = operation;
     const at = this.#submitWide(kind, handle, token, region, offset, bytes);
-    if (at === undefined) return;
+    if (at < 0) return;
     this.#submissions[at + OperationWord.rkey] = operation.rkey;
     this.#longWords[at / 2 + OperationLongWord.remoteAddress] = operation.remoteAddress;
     this.#longWords[at / 2 + OperationLongWord.operand] = operation.operand ?? 0n;
@@ -202,7 +202,7 @@ export class RdmaEngine {
 
   #submit(kind: number, handle: Handle, a: number, b: number): void {
     const at = this.#reserve(1);
-    if (at === undefined) return;
+    if (at < 0) return;
     const submissions = this.#submissions;
     submissions[at] = kind;
     submissions[at + 1] = handle;
@@ -217,9 +217,9 @@ export class RdmaEngine {
     region: number,
     offset: number,
     bytes: number,
-  ): number | undefined {
+  ): number {
     const at = this.#reserve(OPERATION_RECORDS);
-    if (at === undefined) return undefined;
+    if (at < 0) return at;
     const words = this.#submissions;
     words[at] = kind;
     words[at + 1] = handle;
@@ -230,16 +230,17 @@ export class RdmaEngine {
     return at;
   }
 
-  /** Where `records` records of a submission go: the index of their first word. Nothing when the engine is closed. */
-  #reserve(records: number): number | undefined {
-    if (this.#closed) return undefined;
-    let count = this.#ring[Ring.count] as number;
+  /** Where `records` records of a submission go: the index of their first word. -1 when the engine is closed. */
+  #reserve(records: number): number {
+    if (this.#closed) return -1;
+    const ring = this.#ring;
+    let count = ring[Ring.count] as number;
     if (count + records > SUBMISSION_RECORDS) {
       this.native.flush();
       count = 0;
     }
-    this.#ring[Ring.count] = count + records;
-    if (this.#ring[Ring.delivering] === 0 && !this.#flushScheduled) {
+    ring[Ring.count] = count + records;
+    if (ring[Ring.delivering] === 0 && !this.#flushScheduled) {
       this.#flushScheduled = true;
       process.nextTick(this.#flushTick);
     }

@@ -4,9 +4,12 @@ import { FLAG } from './protocol.js';
 
 /** Reads the body that is the rest of a frame. The answer does not refer to the frame. */
 export function readBody(reader: FrameReader, codec: Codec): unknown {
-  const { bytes, position, limit } = reader;
-  if (reader.has(FLAG.raw)) return copy(bytes, position, limit);
-  return decodeBody(bytes, position, limit, codec);
+  const { bytes, position, limit, memory } = reader;
+  if (!reader.has(FLAG.raw)) return decodeBody(bytes, position, limit, codec);
+  const length = limit - position;
+  if (memory === undefined) return copy(bytes, position, length);
+  const view = memory.part(reader.token, position, length);
+  return length <= HEAP_BYTES ? new Uint8Array(view) : filled(view);
 }
 
 /** A body that has memory of its own. */
@@ -48,12 +51,15 @@ class Slab {
 const small = new Slab(8 * 1024);
 const medium = new Slab(64 * 1024);
 
-function copy(bytes: Uint8Array, start: number, end: number): Uint8Array {
-  const length = end - start;
+function copy(bytes: Uint8Array, start: number, length: number): Uint8Array {
   // Not of a Buffer, whose `slice` is no copy.
-  if (length <= HEAP_BYTES && bytes.constructor === Uint8Array) return bytes.slice(start, end);
-  const own = allocate(length);
-  own.set(new Uint8Array(bytes.buffer, bytes.byteOffset + start, length));
+  if (length <= HEAP_BYTES && bytes.constructor === Uint8Array) return bytes.slice(start, start + length);
+  return filled(new Uint8Array(bytes.buffer, bytes.byteOffset + start, length));
+}
+
+function filled(view: Uint8Array): Uint8Array {
+  const own = allocate(view.length);
+  own.set(view);
   return own;
 }
 
@@ -69,16 +75,22 @@ export function allocateUnfilled(length: number): Uint8Array {
   return new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
 }
 
+// Of the many bodies that are bytes, neither of these asks for a property that they do not have: that is slow.
+
 export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
   return (
     typeof value === 'object' &&
     value !== null &&
+    !(value instanceof Uint8Array) &&
     typeof (value as { [Symbol.asyncIterator]?: unknown })[Symbol.asyncIterator] === 'function'
   );
 }
 
 export function isThenable(value: unknown): value is PromiseLike<unknown> {
   return (
-    typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+    typeof value === 'object' &&
+    value !== null &&
+    !(value instanceof Uint8Array) &&
+    typeof (value as { then?: unknown }).then === 'function'
   );
 }

@@ -19,6 +19,9 @@ export class Caller {
   readonly #pending = new CallTable<PendingCall>();
   /** What the peer serves, and the number of each method. */
   readonly #methods = new Map<string, number>();
+  /** The one that was called last, and its number if the peer has told it: most calls are of the same method as those before. */
+  #lastMethod = '';
+  #lastNumber: number | undefined;
   #lastId = 0;
   #lateAnswers = 0;
   #beginning = false;
@@ -113,7 +116,7 @@ export class Caller {
     let sent: true | Promise<void>;
     this.#beginning = true;
     try {
-      const number = this.#methods.get(call.method);
+      const number = this.#numberOf(call.method);
       const flags =
         (number === undefined ? FLAG.named : 0) |
         (timeoutMs === undefined ? 0 : FLAG.deadline) |
@@ -145,6 +148,14 @@ export class Caller {
     if (signal !== undefined) call.watch(signal);
     if (streamIn) void this.#pump(call, body);
     if (call.stream !== undefined) call.stream.open();
+  }
+
+  #numberOf(method: string): number | undefined {
+    if (method !== this.#lastMethod || this.#lastNumber === undefined) {
+      this.#lastMethod = method;
+      this.#lastNumber = this.#methods.get(method);
+    }
+    return this.#lastNumber;
   }
 
   #beginLater(call: PendingCall, body: unknown, options: CallOptions | undefined): void {

@@ -1,9 +1,14 @@
+import type { ReceiveMemory } from '../contract/connection.js';
+
 /** A frame that the protocol does not allow: the connection has to end. */
 export class FrameError extends Error {}
 
 /** Reads a frame, checking every bound. One is reused for every frame, and read to its end before the next. */
 export class FrameReader {
   bytes: Uint8Array = new Uint8Array(0);
+  /** The transport's memory that `bytes` is all of, if it is, and what the frame's message is called there. */
+  memory: ReceiveMemory | undefined;
+  token = 0;
   position = 0;
   /** Where the frame ends in `bytes`, which may be the transport's memory and hold other things behind it. */
   limit = 0;
@@ -15,9 +20,11 @@ export class FrameReader {
    * The frame lies in `bytes` from `start` to `end`.
    * @throws FrameError for a frame without a whole head.
    */
-  open(bytes: Uint8Array, start: number, end: number): void {
+  open(bytes: Uint8Array, start: number, end: number, memory?: ReceiveMemory, token = 0): void {
     if (end - start < 3) throw new FrameError(`a frame of ${end - start} bytes`);
     this.bytes = bytes;
+    this.memory = memory;
+    this.token = token;
     this.limit = end;
     this.type = bytes[start] as number;
     this.flags = bytes[start + 1] as number;
@@ -38,7 +45,16 @@ export class FrameReader {
     const { bytes, limit } = this;
     let at = this.position;
     let value = 0;
-    let factor = 1;
+    // The many that are short are read in 32-bit integers.
+    for (let shift = 0; at < limit && shift < 28; shift += 7) {
+      const byte = bytes[at++] as number;
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) {
+        this.position = at;
+        return value;
+      }
+    }
+    let factor = 2 ** (7 * (at - this.position));
     for (;;) {
       if (at >= limit) throw new FrameError('a number is cut off');
       const byte = bytes[at++] as number;

@@ -1,5 +1,5 @@
 import { type Codec, MAX_BORROWED_BYTES, MAX_RESERVE } from '../codec/codec.js';
-import type { Connection } from '../contract/connection.js';
+import type { Connection, ReceiveMemory } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import type { CloseInfo } from '../contract/lifecycle.js';
 import { BulkLane, type Transfer } from './bulk-lane.js';
@@ -36,6 +36,8 @@ export class RpcSession {
   /** The longest frame, in bytes; longer bodies go in pieces. */
   readonly frameBytes: number;
   readonly #lane: BulkLane;
+  /** The longest frame whose head and body the transport puts together itself, in bytes. */
+  readonly #partsBytes: number;
   /** The room that the transport has for a message to be written in, in bytes; 0 where it has none, or more than a frame may fill. */
   readonly #roomBytes: number;
   /** Whether the next body is likely to fit: one that does not is encoded twice. */
@@ -58,6 +60,7 @@ export class RpcSession {
   private constructor(connection: Connection) {
     this.connection = connection;
     this.frameBytes = Math.min(PIECE_BYTES, connection.maxMessageBytes);
+    this.#partsBytes = connection.maxPartsBytes;
     this.#roomBytes = connection.roomBytes <= this.frameBytes ? connection.roomBytes : 0;
     this.#encodesInPlace = this.#roomBytes > 0;
     this.#lane = new BulkLane(connection, this.frameBytes);
@@ -65,8 +68,8 @@ export class RpcSession {
     this.callee = new Callee(this);
     connection.onMessage(({ data }) => this.#receive(data, 0, data.length));
     connection.receiveDirectly({
-      received: (data, token) => this.#receiveDirectly(data, 0, data.length, token),
-      receivedAt: (memory, at, bytes, token) => this.#receiveDirectly(memory.bytes, at, bytes, token),
+      received: (data, token) => this.#receiveDirectly(data, 0, data.length, token, undefined),
+      receivedAt: (memory, at, bytes, token) => this.#receiveDirectly(memory.bytes, at, bytes, token, memory),
     });
     void connection.closed.then((info) => this.#finish(endOf(info)));
   }
@@ -179,7 +182,7 @@ export class RpcSession {
     const head = writer.length;
     const bytes = head + body.length;
     if (bytes > this.frameBytes) return this.#sendInPieces(writer, body, sender);
-    if (bytes > connection.maxPartsBytes || connection.state !== 'open') {
+    if (bytes > this.#partsBytes || connection.state !== 'open') {
       return this.#transmit(writer.raw(body).view());
     }
     if (connection.trySendBehind(writer.bytes, 0, head, body)) {
@@ -242,9 +245,15 @@ export class RpcSession {
   }
 
   /** A frame is read where it lies; nothing that was made of it refers to that memory. */
-  #receiveDirectly(memory: Uint8Array, at: number, bytes: number, token: number): void {
+  #receiveDirectly(
+    data: Uint8Array,
+    at: number,
+    bytes: number,
+    token: number,
+    memory: ReceiveMemory | undefined,
+  ): void {
     try {
-      this.#receive(memory, at, at + bytes);
+      this.#receive(data, at, at + bytes, memory, token);
     } catch (error) {
       // As `Inbox` does with what a handler throws.
       process.nextTick(() => {
@@ -254,10 +263,10 @@ export class RpcSession {
     this.connection.releaseMessage(token, bytes);
   }
 
-  #receive(memory: Uint8Array, start: number, end: number): void {
+  #receive(data: Uint8Array, start: number, end: number, memory?: ReceiveMemory, token?: number): void {
     if (this.#end !== undefined) return;
     try {
-      reader.open(memory, start, end);
+      reader.open(data, start, end, memory, token);
       if ((reader.type & TO_CALLER) !== 0) this.caller.receive(reader);
       else this.callee.receive(reader);
     } catch (error) {
