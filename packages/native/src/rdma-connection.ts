@@ -182,9 +182,9 @@ export class RdmaConnection extends Connection implements Endpoint {
   }
 
   #received(slot: number, bytes: number): void {
-    const slots = this.#slab.pool ?? this.#slab;
-    if (this._receivesDirectly) this._receiveAt(slots, slots.receivedAt(slot), bytes, slot);
-    else this._receive(slots.received(slot, bytes), slot);
+    const { receives } = this.#slab;
+    if (this._receivesDirectly) this._receiveAt(receives, receives.startOf(slot), bytes, slot);
+    else this._receive(receives.received(slot, bytes), slot);
   }
 
   override releaseMessage(token: number): void {

@@ -1,54 +1,28 @@
-import { markReused, type ReceiveMemory } from '@verbmq/core/transport-kit';
+import { markReused } from '@verbmq/core/transport-kit';
 import type { Addon, Handle, ReceivePoolMemory } from './binding.js';
 import type { SharedReceiveQueueOptions } from './options.js';
 import type { RdmaEngine } from './rdma-engine.js';
-import { SlotViews } from './slot-views.js';
+import { ReceiveSlots } from './receive-slots.js';
 import { allocatePages } from './whole-pages.js';
 
 /** Receive slots that the accepted connections of one device share. The engine says which of them may use how many. */
-export class ReceivePool implements ReceiveMemory {
+export class ReceivePool {
   /** Names it in releases. */
   readonly number: number;
-  readonly slab: ArrayBuffer;
-  /** All of the slab. */
-  readonly bytes: Uint8Array;
-  readonly view: DataView;
-  readonly #memory: ReceivePoolMemory;
-  readonly #headerBytes: number;
+  readonly receives: ReceiveSlots;
   /** Whose message a slot holds; 0 where it holds none. */
   readonly #holders: Int32Array;
-  readonly #received: SlotViews;
-  readonly #parts: SlotViews;
 
   constructor(addon: Addon, number: number, memory: ReceivePoolMemory) {
     this.number = number;
-    this.slab = memory.slab;
-    this.bytes = new Uint8Array(memory.slab);
-    this.view = new DataView(memory.slab);
-    this.#memory = memory;
-    this.#headerBytes = addon.layout.headerBytes;
-    this.#holders = new Int32Array(memory.slots);
-    this.#received = new SlotViews(memory.slab, memory.slots);
-    this.#parts = new SlotViews(memory.slab, memory.slots);
-  }
-
-  get buffer(): ArrayBuffer {
-    return this.slab;
-  }
-
-  part(slot: number, start: number, bytes: number): Uint8Array {
-    return this.#parts.of(slot, start, bytes);
-  }
-
-  /** The payload of a message that arrived in `slot`. */
-  received(slot: number, bytes: number): Uint8Array {
-    return this.#received.of(slot, this.receivedAt(slot), bytes);
-  }
-
-  /** Where in `bytes` that payload begins. */
-  receivedAt(slot: number): number {
-    const { slabOffset, slotBytes } = this.#memory;
-    return slabOffset + slot * slotBytes + this.#headerBytes;
+    const { slab, slabOffset, slotBytes, slots } = memory;
+    this.receives = new ReceiveSlots({
+      memory: slab,
+      base: slabOffset + addon.layout.headerBytes,
+      slotBytes,
+      slots,
+    });
+    this.#holders = new Int32Array(slots);
   }
 
   hold(slot: number, holder: Handle): void {

@@ -1,8 +1,8 @@
-import { markReused, type ReceiveMemory } from '@verbmq/core/transport-kit';
+import { markReused } from '@verbmq/core/transport-kit';
 import type { Addon, ConnectionMemory } from './binding.js';
 import type { SlotOptions } from './options.js';
 import type { ReceivePool } from './receive-pool.js';
-import { SlotViews } from './slot-views.js';
+import { ReceiveSlots } from './receive-slots.js';
 import { allocatePages } from './whole-pages.js';
 
 /**
@@ -10,7 +10,7 @@ import { allocatePages } from './whole-pages.js';
  * allocated here and not in C++, because some embedders forbid memory of foreign origin; the engine registers it,
  * and references it until it has deregistered it. Views of it are made without a call into the addon.
  */
-export class Slab implements ConnectionMemory, ReceiveMemory {
+export class Slab implements ConnectionMemory {
   readonly slab: ArrayBuffer;
   readonly slabOffset: number;
   readonly gate: Int32Array;
@@ -22,14 +22,13 @@ export class Slab implements ConnectionMemory, ReceiveMemory {
   readonly sharesReceives: boolean;
   /** Where the receive slots are shared. */
   readonly pool: ReceivePool | undefined;
-  /** Where the payload of the first receive slot and of the first send slot start. */
-  readonly receiveBase: number;
+  /** Where messages arrive: in this slab, or in that of the pool. */
+  readonly receives: ReceiveSlots;
+  /** Where the payload of the first send slot starts. */
   readonly sendBase: number;
   /** All of the slab. */
   readonly bytes: Uint8Array;
   readonly view: DataView;
-  readonly #received: SlotViews;
-  readonly #parts: SlotViews;
 
   /** What a connection with these options registers, where it has receive slots of its own or shares those of others. */
   static bytesFor(addon: Addon, options: SlotOptions, sharesReceives = false): number {
@@ -59,17 +58,17 @@ export class Slab implements ConnectionMemory, ReceiveMemory {
     this.sendSlots = options.sendSlots;
     this.maxMessageBytes = maxMessageBytes;
     this.windowBytes = options.receiveWindowBytes;
-    this.receiveBase = this.slabOffset + headerBytes;
     this.sendBase = this.slabOffset + receiveBytes + headerBytes;
     this.bytes = new Uint8Array(this.slab);
     this.view = new DataView(this.slab);
-    const slots = sharesReceives ? 0 : options.receiveSlots + addon.layout.controlReceiveSlots;
-    this.#received = new SlotViews(this.slab, slots);
-    this.#parts = new SlotViews(this.slab, slots);
-  }
-
-  get buffer(): ArrayBuffer {
-    return this.slab;
+    this.receives =
+      pool?.receives ??
+      new ReceiveSlots({
+        memory,
+        base: start + headerBytes,
+        slotBytes: options.slotBytes,
+        slots: options.receiveSlots + addon.layout.controlReceiveSlots,
+      });
   }
 
   /** What the engine is given of it. */
@@ -87,20 +86,6 @@ export class Slab implements ConnectionMemory, ReceiveMemory {
       maxMessageBytes,
       windowBytes,
     };
-  }
-
-  part(slot: number, start: number, bytes: number): Uint8Array {
-    return this.#parts.of(slot, start, bytes);
-  }
-
-  /** The payload of a message that arrived in `slot`. */
-  received(slot: number, bytes: number): Uint8Array {
-    return this.#received.of(slot, this.receivedAt(slot), bytes);
-  }
-
-  /** Where in `bytes` that payload begins. */
-  receivedAt(slot: number): number {
-    return this.receiveBase + slot * this.slotBytes;
   }
 
   /** The payload of an outgoing message in `slot`. */
