@@ -23,6 +23,7 @@
         "cpp/engine/engine_completions.cc",
         "cpp/engine/engine_connections.cc",
         "cpp/engine/engine_devices.cc",
+        "cpp/engine/engine_ends.cc",
         "cpp/engine/engine_pools.cc",
         "cpp/engine/engine_submissions.cc",
         "cpp/engine/huge_pages.cc",

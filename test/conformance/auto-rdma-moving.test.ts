@@ -69,6 +69,25 @@ await onSimulatedDevice('rxe', (device) => {
       await Promise.all(traffic.map((stream) => stream.finish()));
     });
 
+    test('leaves a path that is lost before the device has let go of it', async () => {
+      resetForTest(device, personality);
+      const { client, traffic, progress } = await pair();
+      await onFast(client);
+      await progress(20);
+      const blocksMs = 3000;
+      device.set('destroy_blocks_us', blocksMs * 1000);
+      const from = performance.now();
+      const left = pathIs(client, ({ fast, flowing }) => !fast && flowing);
+      while (client.path.fast) {
+        device.failWork(CompletionStatus.retriesExceeded);
+        await Promise.race([left, progress(50)]);
+      }
+      await progress(50);
+      expect(performance.now() - from).toBeLessThan(blocksMs);
+      device.set('destroy_blocks_us', 0);
+      await Promise.all(traffic.map((stream) => stream.finish()));
+    });
+
     test('leaves a path that cannot take a frame, and loses none', async () => {
       resetForTest(device, personality);
       const { client, traffic, progress } = await pair(1 << 20);

@@ -45,6 +45,28 @@ await onSimulatedDevice('rxe', (device) => {
       },
     );
 
+    test('a device that is slow to let go of a connection holds up neither its error nor others', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device);
+      const accepted = nextConnection(pair.listener);
+      const other = await pair.clientTransport.connect(pair.listener.url);
+      const otherServer = await accepted;
+      device.set('destroy_blocks_us', 1_000_000);
+      const from = performance.now();
+      device.failWork(CompletionStatus.retriesExceeded, 0);
+      const sending = sendUntilItEnds(pair.client);
+      const { error } = await pair.client.ending;
+      expect(error).toMatchObject({ code: 'ERR_VERBMQ_CONNECTION_LOST' });
+      await sending;
+      await other.send(numbered(5));
+      expect((await take(otherServer, 1)).map(numberOf)).toEqual([5]);
+      expect(pair.client.state).toBe('closing');
+      await pair.client.closed;
+      expect(performance.now() - from).toBeGreaterThan(1000);
+      device.set('destroy_blocks_us', 0);
+      await expectNothingLeft(device, pair);
+    });
+
     test.each([-1, 0, 100_000])('ends are orderly with a flush after %i µs (-1: never)', async (delay) => {
       resetForTest(device, personality);
       device.set('flush_delay_us', delay);

@@ -59,6 +59,8 @@ export const EventKind = {
   note: 14,
   /** The peer has answered a note: `takeAnswer`. */
   answer: 15,
+  /** A connection that was up has failed, and `takeFailure` says why. `closed` follows when nothing is left of it, which may take seconds. */
+  lost: 16,
 } as const;
 
 /** What JavaScript submits; `cpp/engine/events.h` holds the same numbers. */

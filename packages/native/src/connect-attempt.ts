@@ -71,6 +71,7 @@ class ConnectAttempt implements Endpoint {
   }
 
   eventArrived(kind: number, a: number): void {
+    if (kind === EventKind.lost) return; // `closed` follows, and then it is over
     const { engine, signal, options } = this.#init;
     signal.removeEventListener('abort', this.#cancel);
     if (kind === EventKind.connected && signal.aborted) {

@@ -309,6 +309,9 @@ export class RdmaConnection extends Connection implements Endpoint {
         if (this.#receiver.idle) this._peerClosed();
         else this.#receiver.closeArrived();
         break;
+      case EventKind.lost:
+        this.#failed();
+        break;
       case EventKind.closed:
         this.#ended(a === 1);
         break;
@@ -321,11 +324,15 @@ export class RdmaConnection extends Connection implements Endpoint {
     if (this.#tearingDown) this.#finishIfRead();
   }
 
+  #failed(): void {
+    const failure = this.#engine.native.takeFailure(this.handle);
+    if (failure !== undefined) this._fail(toVerbmqError(failure));
+  }
+
   #ended(failed: boolean): void {
     this.#gone = true;
     this.#engine.unregister(this);
-    const failure = failed ? this.#engine.native.takeFailure(this.handle) : undefined;
-    if (failure !== undefined) this._fail(toVerbmqError(failure));
+    if (failed) this.#failed();
     this.#outbound.end();
     this.#receiver.end();
     const { pool } = this.#slab;

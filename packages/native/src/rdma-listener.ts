@@ -142,6 +142,7 @@ class Handshake implements Endpoint {
   }
 
   eventArrived(kind: number, a: number): void {
+    if (kind === EventKind.lost) return; // `closed` follows, and then it is over
     clearTimeout(this.#timer);
     if (kind === EventKind.accepted && this.#error !== undefined) {
       // The peer's first frame was found while this was being given up: what ends here never was a connection.

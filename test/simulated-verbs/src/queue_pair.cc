@@ -1,5 +1,7 @@
 #include "queue_pair.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "completion.h"
@@ -270,6 +272,11 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* init) {
 int ibv_destroy_qp(ibv_qp* plain) {
   lock_guard lock(the_world().mutex);
   if (const int error_number = call_fails("ibv_destroy_qp")) return error_number;
+  if (const int64_t wait_us = the_world().set.destroy_blocks_us; wait_us > 0) {
+    lock.unlock();
+    usleep(static_cast<useconds_t>(wait_us));
+    lock.lock();
+  }
   destroy_queue_pair(lock, static_cast<queue_pair*>(plain));
   return 0;
 }

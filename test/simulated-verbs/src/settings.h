@@ -58,7 +58,9 @@ namespace simverbs {
   setting(cm_timeout_us, 4000000)                                                                                   \
   setting(timewait_us, 20000)                                                                                       \
   /* iWARP: how long rdma_connect waits for the peer before it returns */                                           \
-  setting(connect_blocks_us, 0)
+  setting(connect_blocks_us, 0)                                                                                     \
+  /* How long ibv_destroy_qp waits for what the device still does */                                                \
+  setting(destroy_blocks_us, 0)
 
 struct settings {
 #define SIMVERBS_FIELD(name, value) int64_t name = value;

@@ -13,7 +13,7 @@ export interface PathHooks {
   longArrived(path: Path, lease: Message): void;
   /** It takes frames again, or bytes have left. */
   room(path: Path): void;
-  /** The connection below has ended, in whatever way. */
+  /** The connection below has ended, in whatever way; it may still hold what is the system's. */
   ended(path: Path, info: CloseInfo): void;
 }
 
@@ -37,7 +37,7 @@ export class Path implements DirectReceiver {
       if (!this.#left) this.#arrived(message);
     });
     connection.receiveDirectly(this);
-    void connection.closed.then((info) => {
+    void connection.ending.then((info) => {
       if (!this.#left) hooks.ended(this, info);
     });
   }

@@ -120,6 +120,14 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.closed = this.#lifecycle.closed;
   }
 
+  /**
+   * @internal Resolves, never rejects, when it is certain how the connection ends. After a failure `closed` may come much later: when
+   * nothing of the system is held any more.
+   */
+  get ending(): Promise<CloseInfo> {
+    return this.#lifecycle.ending;
+  }
+
   /** Whether it is a part of something larger; see the option of that name. */
   get inner(): boolean {
     return this._options.inner;

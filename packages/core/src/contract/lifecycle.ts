@@ -41,7 +41,12 @@ export class Lifecycle {
   #peerClosed = false;
   #tearingDown = false;
   #timer: NodeJS.Timeout | undefined;
+  #resolveEnding!: (info: CloseInfo) => void;
   #resolveClosed!: (info: CloseInfo) => void;
+  /** Resolves, never rejects, when it is certain how the connection ends. */
+  readonly ending: Promise<CloseInfo> = new Promise((resolve) => {
+    this.#resolveEnding = resolve;
+  });
   /** Resolves, never rejects, when the state is `closed`. */
   readonly closed: Promise<CloseInfo> = new Promise((resolve) => {
     this.#resolveClosed = resolve;
@@ -125,6 +130,7 @@ export class Lifecycle {
     this.#state = 'closing';
     clearTimeout(this.#timer);
     this.#hooks.kill(error, reasonForPeer);
+    this.#resolveEnding(this.#info);
     return true;
   }
 
@@ -135,6 +141,7 @@ export class Lifecycle {
     clearTimeout(this.#timer);
     this.#info ??= { graceful: true, initiator: this.#closedBy };
     this.#hooks.ended(this.#info);
+    this.#resolveEnding(this.#info);
     this.#resolveClosed(this.#info);
   }
 

@@ -203,6 +203,8 @@ class engine {
   void handle_connect_request(const cm_event& event);
   void handle_established(connection& of, const cm_event& event);
   void resolve_address(connection& of);
+  void end_elsewhere(handle ended);
+  void ended_elsewhere(handle ended);
   void connect_now(connection& of);
   void connect_elsewhere(connection& of);
   size_t poll_devices();
@@ -243,6 +245,7 @@ class engine {
   std::array<ibv_wc, batch> completions_;
   size_t live_ = 0;
   size_t queue_pairs_ = 0;
+  size_t ending_elsewhere_ = 0;
   bool stalled_ = false;
   /// Dies with the engine: work that comes back from another thread looks whether it is still wanted.
   std::shared_ptr<engine*> self_ = std::make_shared<engine*>(this);

@@ -19,9 +19,6 @@ constexpr uint8_t retry_count = 7;
 constexpr uint8_t rnr_retry_count = 6;
 // Code of 0.64 ms (InfiniBand specification, table 45); 0, which rdma_cm leaves, means 655 ms.
 constexpr uint8_t min_rnr_timer = 12;
-// Drivers flush at once or within milliseconds, or never. The rest is for machines so busy that what plays the device does not
-// run for a while.
-constexpr uint32_t flush_timeout_ms = 1000;
 
 // The kernel asks for the address of a peer a few times, a second apart, and then waits in vain for the rest of its time. It is
 // told to ask again, so that a cable that is plugged in late is noticed.
@@ -276,27 +273,6 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
     reject(request, reject_reason::no_resources);
     throw;
   }
-}
-
-// News of an end can come before the peer's last frames: its abort, or its close. A device may acknowledge a frame, and the
-// peer go on that, before the completion can be polled; and a send of our own may fail on the way. So the queue pair is
-// moved to the error state, in which the device takes nothing more and completes every receive, in order: the first one
-// that is flushed stands behind all that has come. Where receives are shared none is flushed, and reap() waits for the device.
-void engine::lose(connection& of, failure why) {
-  if (of.doomed || of.loss) return;
-  // A device that is gone fails whatever it is asked; one that has refused an access loses the peer.
-  handle_device_events();
-  if (of.doomed) return;
-  of.loss = std::move(why);
-  const bool may_receive = of.phase() == connection_phase::open || of.phase() == connection_phase::accepting;
-  if (!may_receive || of.pool() || of.all_exchanged() || of.receives_posted() == 0) return end_lost(of);
-  of.id().disconnect();
-  limit_end(of, flush_timeout_ms);
-}
-
-void engine::end_lost(connection& of) {
-  handle_device_events();
-  doom(of, std::nullopt);
 }
 
 }  // namespace verbmq

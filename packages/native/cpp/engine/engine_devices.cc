@@ -108,6 +108,7 @@ void engine::lose_device(ibv_context* context, const std::string& event) {
 // wait for them. Asked for its devices, it closes those that are gone and that no identifier needs. It is asked also after
 // attempts that failed: a device that was removed when no identifier stood on it tells nobody.
 void engine::release_lost_devices() {
+  if (ending_elsewhere_ > 0) return;  // their identifiers are still there
   if (!std::exchange(device_may_be_gone_, false)) return;
   ibv_context** devices = library_->get_devices(nullptr);
   if (devices != nullptr) library_->free_devices(devices);

@@ -26,7 +26,8 @@ enum class event_kind : int32_t {
   advertised = 12,      // a: receive slot that tells of a large message, b: its bytes; JavaScript fetches it
   fetched = 13,         // a: that slot, b: bytes; both are JavaScript's until the slot is released
   note = 14,            // the peer has said something about exposed memory: take_note(), then answer
-  answer = 15           // it has answered: take_answer()
+  answer = 15,          // it has answered: take_answer()
+  lost = 16             // a connection that was up has failed, take_failure() says why; `closed` follows when nothing is left of it
 };
 
 enum class submission_kind : int32_t {

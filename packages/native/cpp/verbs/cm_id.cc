@@ -129,6 +129,14 @@ void cm_id::destroy_queue_pair() noexcept {
   domain_.reset();
 }
 
+detached_queue_pair cm_id::detach_queue_pair() noexcept {
+  return detached_queue_pair(channel_->library(), std::exchange(id_->qp, nullptr));
+}
+
+void detached_queue_pair::destroy_any_thread() noexcept {
+  if (ibv_qp* destroyed = std::exchange(queue_pair_, nullptr)) library_->destroy_plain_qp(destroyed);
+}
+
 bool cm_id::stands_on(const void* subject) const noexcept {
   return subject != nullptr && id_->qp != nullptr &&
          (subject == id_->qp->qp_context || subject == queue_.get() || subject == shared_.completions.get());

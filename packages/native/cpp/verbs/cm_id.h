@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "verbs/completion_queue.h"
@@ -58,6 +59,24 @@ struct receive_side {
   std::shared_ptr<completion_queue> completions;
 };
 
+/// A queue pair without its identifier, which knows of none from then on. The call that destroys it may wait: Soft-RoCE waits for
+/// packets that are still in a network interface, seconds where the cable was pulled.
+class detached_queue_pair {
+ public:
+  explicit detached_queue_pair(std::shared_ptr<const verbs_library> library, ibv_qp* queue_pair) noexcept
+      : library_(std::move(library)), queue_pair_(queue_pair) {}
+  detached_queue_pair(detached_queue_pair&& other) noexcept
+      : library_(std::move(other.library_)), queue_pair_(std::exchange(other.queue_pair_, nullptr)) {}
+  detached_queue_pair& operator=(detached_queue_pair&&) = delete;
+  ~detached_queue_pair() { destroy_any_thread(); }
+
+  void destroy_any_thread() noexcept;
+
+ private:
+  std::shared_ptr<const verbs_library> library_;
+  ibv_qp* queue_pair_;
+};
+
 /// An rdma_cm identifier and its queue pair. Destroys the queue pair first; after that the device touches none of
 /// the memory that was posted on it.
 class cm_id {
@@ -88,6 +107,8 @@ class cm_id {
   /// Lets go of the completion queue and the protection domain as well: librdmacm may close the device behind them as
   /// soon as no identifier needs it.
   void destroy_queue_pair() noexcept;
+  /// Gives it away instead. What it stands on stays until `destroy_queue_pair`, or the end of this identifier.
+  detached_queue_pair detach_queue_pair() noexcept;
   /// Whether a device_event's subject is the queue pair of this identifier, or its completion queue.
   bool stands_on(const void* subject) const noexcept;
 

@@ -1,0 +1,126 @@
+// How connections end: by failure or in order, and in which order what they hold is given back.
+#include <memory>
+#include <utility>
+
+#include "engine/engine.h"
+#include "verbs/verbs_error.h"
+
+namespace verbmq {
+
+namespace {
+
+// Drivers flush at once or within milliseconds, or never. The rest is for machines so busy that what plays the device does not
+// run for a while.
+constexpr uint32_t flush_timeout_ms = 1000;
+
+}  // namespace
+
+// News of an end can come before the peer's last frames: its abort, or its close. A device may acknowledge a frame, and the
+// peer go on that, before the completion can be polled; and a send of our own may fail on the way. So the queue pair is
+// moved to the error state, in which the device takes nothing more and completes every receive, in order: the first one
+// that is flushed stands behind all that has come. Where receives are shared none is flushed, and reap() waits for the device.
+void engine::lose(connection& of, failure why) {
+  if (of.doomed || of.loss) return;
+  // A device that is gone fails whatever it is asked; one that has refused an access loses the peer.
+  handle_device_events();
+  if (of.doomed) return;
+  of.loss = std::move(why);
+  const bool may_receive = of.phase() == connection_phase::open || of.phase() == connection_phase::accepting;
+  if (!may_receive || of.pool() || of.all_exchanged() || of.receives_posted() == 0) return end_lost(of);
+  of.id().disconnect();
+  limit_end(of, flush_timeout_ms);
+}
+
+void engine::end_lost(connection& of) {
+  handle_device_events();
+  doom(of, std::nullopt);
+}
+
+void engine::doom(connection& of, std::optional<failure> why) {
+  if (!of.first_failure && why) of.first_failure = std::move(why);
+  if (of.doomed) return;
+  of.doomed = true;
+  doomed_.push_back(of.self());
+}
+
+void engine::settle(connection& of) {
+  if ((of.farewell_complete() || of.loss) && (of.finish_wanted || of.abort_sent())) doom(of, std::nullopt);
+}
+
+void engine::limit_end(connection& of, uint32_t timeout_ms) {
+  of.end_deadline = host_.after(timeout_ms, [this, name = of.self()] {
+    // A process that was held up finds this timer and the completions at once.
+    while (poll_devices() == batch) {
+    }
+    if (connection* still = find(name)) end_lost(*still);
+    reap();
+  });
+}
+
+void engine::reap() {
+  if (doomed_.empty()) return;
+  // What has come is still delivered: destroying a queue pair may drop its completions.
+  while (poll_devices() == batch) {
+  }
+  for (const handle each : std::exchange(doomed_, {})) {
+    connection* of = find(each);
+    if (of == nullptr || drain(*of)) continue;
+    // The peer ends its queue pair as soon as it has our close; that is an orderly end for both.
+    const bool orderly = of->all_exchanged();
+    // What the peer or the device itself has said comes first.
+    if (!of->first_failure) of->first_failure = std::move(of->loss);
+    const bool failed = of->first_failure.has_value() && !orderly;
+    if (failed) failures_[each.value()] = std::move(*of->first_failure);
+    if (!of->has_queue_pair() || of->connecting_elsewhere) {
+      // Where another thread is still connecting, the identifier and the queue pair live until that comes back.
+      if (of->has_queue_pair()) --queue_pairs_;
+      free_entry(each);
+      events_.push(event_kind::closed, each, failed ? 1 : 0);
+      continue;
+    }
+    if (failed && of->phase() == connection_phase::open) events_.push(event_kind::lost, each);
+    of->id().disconnect();
+    --queue_pairs_;
+    end_elsewhere(each);
+  }
+  release_lost_devices();
+}
+
+// Destroying a queue pair may take seconds, and the loop has other connections. Nobody finds this one from here on; its place, its
+// memory and what it stands on are kept until the device has let go of them.
+void engine::end_elsewhere(handle ended) {
+  struct job {
+    std::shared_ptr<connection> of;
+    detached_queue_pair queue_pair;
+  };
+  std::shared_ptr<connection> of = std::move(entries_[ended.index()].peer);
+  detached_queue_pair queue_pair = of->id().detach_queue_pair();
+  const auto shared = std::make_shared<job>(job{std::move(of), std::move(queue_pair)});
+  ++ending_elsewhere_;
+  host_.run_elsewhere([shared] { shared->queue_pair.destroy_any_thread(); },
+                      [shared, ended, wanted = std::weak_ptr<engine*>(self_)] {
+                        shared->of.reset();
+                        if (const auto still = wanted.lock()) (*still)->ended_elsewhere(ended);
+                      });
+}
+
+void engine::ended_elsewhere(handle ended) {
+  --ending_elsewhere_;
+  free_entry(ended);
+  events_.push(event_kind::closed, ended, failures_.count(ended.value()) != 0 ? 1 : 0);
+  release_lost_devices();
+}
+
+void engine::fail_all(const verbs_error& error) {
+  for (size_t index = 0; index < entries_.size(); ++index) {
+    entry& each = entries_[index];
+    if (each.peer) doom(*each.peer, failure{error.reason(), error.what()});
+    if (!each.listening) continue;
+    const handle name(static_cast<uint32_t>(index), each.generation);
+    failures_[name.value()] = {error.reason(), error.what()};
+    free_entry(name);
+    events_.push(event_kind::closed, name, 1);
+  }
+}
+
+}  // namespace verbmq
