@@ -18,6 +18,12 @@ describe('a report of the sanitizers', () => {
     expect(faultsOf(text)).toEqual([text.trim()]);
   });
 
+  it('leaves out that memory could not be had', () => {
+    const warning = '==7==WARNING: AddressSanitizer failed to allocate 0x1ffffffffff000 bytes\n';
+    expect(faultsOf(warning + warning)).toEqual([]);
+    expect(faultsOf(`${warning}==7==ERROR: AddressSanitizer: stack-overflow\n`)).toHaveLength(1);
+  });
+
   it('leaves out what Node leaks', () => {
     expect(faultsOf(leaks(leak('node::Start(int, char**) (/usr/bin/node+0x1)')))).toEqual([]);
   });
