@@ -71,7 +71,7 @@ export class RpcSession {
       received: (data, token) => this.#receiveDirectly(data, 0, data.length, token, undefined),
       receivedAt: (memory, at, bytes, token) => this.#receiveDirectly(memory.bytes, at, bytes, token, memory),
     });
-    void connection.closed.then((info) => this.#finish(endOf(info)));
+    void connection.ending.then((info) => this.#finish(endOf(info)));
   }
 
   /** Why nothing can be sent or received any more; `undefined` while it can. */
