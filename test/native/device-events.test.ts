@@ -158,6 +158,33 @@ await onSimulatedDevice('rxe', (device) => {
       }
     });
 
+    test('that is removed is let go when only a listener stands on it, and when listening fails after that', async () => {
+      resetForTest(device, personality);
+      const setUp = simulatedSetUp(device);
+      const server = transportForTest(setUp);
+      const listener = await server.listen(setUp.listenAddress());
+      const asked = device.calls('rdma_get_devices');
+      device.remove();
+      await listener.closed;
+      await until(() => device.calls('rdma_get_devices') === asked + 1);
+
+      // It may still be on its way out: whoever asks again finds it gone at last.
+      device.failCall('rdma_bind_addr', errno.ENODEV);
+      await expect(server.listen(setUp.listenAddress())).rejects.toMatchObject({ name: 'VerbmqError' });
+      expect(device.calls('rdma_get_devices')).toBe(asked + 2);
+    });
+
+    test('that goes while it accepts is let go', async () => {
+      resetForTest(device, personality);
+      const setUp = simulatedSetUp(device);
+      const { url } = await transportForTest(setUp).listen(setUp.listenAddress());
+      const client = transportForTest(setUp);
+      const asked = device.calls('rdma_get_devices');
+      device.failCall('rdma_accept', errno.ENODEV);
+      await expect(client.connect(url)).rejects.toMatchObject({ name: 'VerbmqError' });
+      expect(device.calls('rdma_get_devices')).toBeGreaterThan(asked);
+    });
+
     test('whose reports cannot be read any more is taken for one that has failed', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device);

@@ -80,6 +80,7 @@ handle engine::listen(const socket_address& address, int backlog) {
     entries_[name.index()].listening = std::move(id);
   } catch (...) {
     free_entry(name);
+    attempt_failed();
     throw;
   }
   return name;
@@ -111,8 +112,7 @@ handle engine::connect(const socket_address& remote, const std::optional<socket_
     entries_[name.index()].peer = std::move(made);
   } catch (...) {
     free_entry(name);
-    device_may_be_gone_ = true;
-    release_lost_devices();
+    attempt_failed();
     throw;
   }
   return name;

@@ -193,6 +193,8 @@ class engine {
   /// Nothing on this device can work any more. Listeners on it hear of a removal themselves.
   void lose_device(ibv_context* context, const std::string& event);
   failure lost_device(ibv_context* context) const;
+  /// Nothing is left of it; that its device is gone may be why.
+  void attempt_failed();
   void release_lost_devices();
   void notify(ibv_context* context, const std::string& event, int port = 0);
   void handle_device_event(device_resources& device, const device_event& event);

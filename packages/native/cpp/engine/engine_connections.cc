@@ -110,6 +110,8 @@ void engine::handle_cm_events() {
 
 void engine::handle_cm_event(const cm_event& event) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return handle_connect_request(event);
+  // Whoever hears of it: also a listener on which nobody connects, and what is on its end already.
+  device_may_be_gone_ |= event.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
   connection* of = find(event.id);
   if (of == nullptr) {
     // A listener hears of its device only; it is then of no more use.
@@ -117,7 +119,6 @@ void engine::handle_cm_event(const cm_event& event) {
     const cm_id* listener = find_listener(name);
     if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && listener != nullptr) {
       failures_[name.value()] = lost_device(listener->verbs());
-      device_may_be_gone_ = true;
       free_entry(name);
       events_.push(event_kind::closed, name, 1);
     }
@@ -271,6 +272,7 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
     if (of->has_queue_pair()) --queue_pairs_;
     of->id().destroy_queue_pair();
     reject(request, reject_reason::no_resources);
+    attempt_failed();
     throw;
   }
 }

@@ -104,6 +104,11 @@ void engine::lose_device(ibv_context* context, const std::string& event) {
   device_may_be_gone_ = true;
 }
 
+void engine::attempt_failed() {
+  device_may_be_gone_ = true;
+  release_lost_devices();
+}
+
 // librdmacm keeps devices open for the life of the process, and drivers that cannot take a device away from its users
 // wait for them. Asked for its devices, it closes those that are gone and that no identifier needs. It is asked also after
 // attempts that failed: a device that was removed when no identifier stood on it tells nobody.

@@ -58,7 +58,7 @@ void engine::limit_end(connection& of, uint32_t timeout_ms) {
 }
 
 void engine::reap() {
-  if (doomed_.empty()) return;
+  if (doomed_.empty()) return release_lost_devices();
   // What has come is still delivered: destroying a queue pair may drop its completions.
   while (poll_devices() == batch) {
   }
