@@ -1,6 +1,7 @@
 // What a layer upon a connection sends by ways of its own: `trySendBehind`, `trySendBehindWords` and rooms.
 import { expect, test } from 'vitest';
 import { Connection } from '../src/contract/connection.js';
+import { NOT_TAKEN } from '../src/contract/connection-hooks.js';
 import { resolveConnectionOptions } from '../src/contract/options.js';
 import type { OutgoingRoom } from '../src/contract/outgoing-room.js';
 
@@ -63,7 +64,7 @@ class Fake extends Connection {
 
 const ways: [string, (connection: Connection) => boolean][] = [
   ['behind bytes', (connection) => connection.trySendBehind(Uint8Array.of(0, 1, 2), 1, 2, data)],
-  ['behind words', (connection) => connection.trySendBehindWords(Int32Array.of(0x04030201), data)],
+  ['behind words', (connection) => connection.trySendBehindWords(0x04030201, 5, -1, 0, data) !== NOT_TAKEN],
   ['in a room', (connection) => connection.trySendReserved(room, 3)],
 ];
 
@@ -80,7 +81,7 @@ test('a header stands before its data', () => {
   for (const [, send] of ways.slice(0, 2)) send(connection);
   expect(connection.sent).toEqual([
     [1, 2, 8, 9],
-    [1, 2, 3, 4, 8, 9],
+    [1, 2, 3, 4, 5, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 8, 9],
   ]);
 });
 

@@ -6,6 +6,7 @@ import {
   type OutgoingRoom,
   type ResolvedConnectionOptions,
   type ResolvedMemoryAccess,
+  WORDS_BYTES,
 } from '@verbmq/core/transport-kit';
 import { type ConnectionDescription, EventKind, type Handle } from './binding.js';
 import { LargeReceiver } from './large-receiver.js';
@@ -13,7 +14,11 @@ import { toVerbmqError } from './native-error.js';
 import { OneSidedMemory } from './one-sided-memory.js';
 import type { Endpoint, RdmaEngine } from './rdma-engine.js';
 import { RdmaOutbound } from './rdma-outbound.js';
-import { Slab } from './slab.js';
+import { Slab, WORDS_AS_ON_WIRE } from './slab.js';
+
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const AS_ON_WIRE = WORDS_AS_ON_WIRE;
+const FOUR_WORDS = WORDS_BYTES;
 
 export interface RdmaConnectionInit {
   readonly engine: RdmaEngine;
@@ -133,10 +138,20 @@ export class RdmaConnection extends Connection implements Endpoint {
       : super._submitBehind(memory, at, headerBytes, data);
   }
 
-  protected override _submitBehindWords(header: Int32Array, data: Uint8Array): boolean {
-    return 4 * header.length + data.length <= this.#outbound.largestPayload
-      ? this.#outbound.submitBehindWords(header, data)
-      : super._submitBehindWords(header, data);
+  protected override _submitBehindWords(
+    a: number,
+    b: number,
+    c: number,
+    d: number,
+    data: Uint8Array,
+  ): number {
+    return AS_ON_WIRE && FOUR_WORDS + data.length <= this.#outbound.largestPayload
+      ? this.#outbound.submitBehindWords(a, b, c, d, data)
+      : super._submitBehindWords(a, b, c, d, data);
+  }
+
+  override keepSent(vacate: (memory: Uint8Array) => void): Uint8Array {
+    return this.#outbound.keepSent(vacate);
   }
 
   override get maxPartsBytes(): number {
@@ -183,7 +198,7 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   #received(slot: number, bytes: number): void {
     const { receives } = this.#slab;
-    if (this._receivesDirectly) this._receiveAt(receives, receives.startOf(slot), bytes, slot);
+    if (AS_ON_WIRE && this._receivesDirectly) this._receiveAt(receives, receives.startOf(slot), bytes, slot);
     else this._receive(receives.received(slot, bytes), slot);
   }
 

@@ -20,6 +20,13 @@ import { pollingNumber, type ResolvedRdmaOptions } from './options.js';
 import { PoolMemory } from './pool-memory.js';
 import { ReceivePools } from './receive-pool.js';
 
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const { count: COUNT, delivering: DELIVERING } = Ring;
+const { send: SEND, release: RELEASE } = SubmissionKind;
+const { message: MESSAGE } = EventKind;
+const RECORD = RECORD_WORDS;
+const INDEX_MASK = HANDLE_INDEX_MASK;
+
 /** Something that the engine reports on: a listener, an attempt to connect or to accept, a connection. */
 export interface Endpoint {
   readonly handle: Handle;
@@ -118,12 +125,12 @@ export class RdmaEngine {
   }
 
   submitSend(handle: Handle, slot: number, bytes: number): void {
-    this.#submit(SubmissionKind.send, handle, slot, bytes);
+    this.#submit(SEND, handle, slot, bytes);
   }
 
   /** @param pool the number of the pool that the slot is of; 0 where it is the connection's own */
   submitRelease(handle: Handle, slot: number, pool = 0): void {
-    this.#submit(SubmissionKind.release, handle, slot, pool);
+    this.#submit(RELEASE, handle, slot, pool);
   }
 
   submitPing(handle: Handle): void {
@@ -234,17 +241,17 @@ export class RdmaEngine {
   #reserve(records: number): number {
     if (this.#closed) return -1;
     const ring = this.#ring;
-    let count = ring[Ring.count] as number;
+    let count = ring[COUNT] as number;
     if (count + records > SUBMISSION_RECORDS) {
       this.native.flush();
       count = 0;
     }
-    ring[Ring.count] = count + records;
-    if (ring[Ring.delivering] === 0 && !this.#flushScheduled) {
+    ring[COUNT] = count + records;
+    if (ring[DELIVERING] === 0 && !this.#flushScheduled) {
       this.#flushScheduled = true;
       process.nextTick(this.#flushTick);
     }
-    return count * RECORD_WORDS;
+    return count * RECORD;
   }
 
   readonly #flushTick = (): void => {
@@ -254,17 +261,17 @@ export class RdmaEngine {
 
   #dispatch(): void {
     const events = this.#events;
-    const count = this.#ring[Ring.delivering] as number;
-    for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {
+    const count = this.#ring[DELIVERING] as number;
+    for (let i = 0, at = 0; i < count; i++, at += RECORD) {
       const handle = events[at + 1] as number;
-      let endpoint = this.#endpoints[handle & HANDLE_INDEX_MASK];
+      let endpoint = this.#endpoints[handle & INDEX_MASK];
       if (endpoint?.handle !== handle) endpoint = this.#displaced.get(handle);
       const kind = events[at] as number;
       const a = events[at + 2] as number;
       try {
         if (endpoint === undefined) {
           if (kind === EventKind.deviceNotice) this.native.takeDeviceNotices().forEach(this.#deviceNotice);
-        } else if (kind === EventKind.message) {
+        } else if (kind === MESSAGE) {
           endpoint.messageArrived(a, events[at + 3] as number);
         } else {
           endpoint.eventArrived(kind, a, events[at + 3] as number);

@@ -1,11 +1,23 @@
 import { type Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
-import type { OutgoingRoom } from '@verbmq/core/transport-kit';
+import { NOT_KEPT, NOT_TAKEN, type OutgoingRoom, WORDS_BYTES } from '@verbmq/core/transport-kit';
 import { type ConnectionDescription, Gate, type Handle } from './binding.js';
 import { type LargeMessage, LargeSender } from './large-sender.js';
 import { LIMIT_REACHED } from './pool-memory.js';
 import type { RdmaEngine } from './rdma-engine.js';
 import { SendSlots } from './send-slots.js';
 import type { Slab } from './slab.js';
+
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const {
+  completed: COMPLETED,
+  limit: LIMIT,
+  wantWritable: WANT_WRITABLE,
+  largeRead: LARGE_READ,
+  largeReleased: LARGE_RELEASED,
+} = Gate;
+const NONE = NOT_TAKEN;
+const ELSEWHERE = NOT_KEPT;
+const FOUR_WORDS = WORDS_BYTES;
 
 /** A lease whose memory is not registered; its bytes are copied when it is sent. Tokens below it are large leases. */
 const ORDINARY_MEMORY = -1;
@@ -40,6 +52,9 @@ export class RdmaOutbound {
   /** Of all that was submitted, what a fence follows. */
   #fenced = 0;
   #leased = 0;
+  /** Of a layer that has what it sent in the slots, until they are used again; and whether it has something there. */
+  #vacate: ((memory: Uint8Array) => void) | undefined;
+  #keeps = false;
   /** The slots as rooms, each made when it is first asked for. */
   readonly #rooms: OutgoingRoom[] = [];
 
@@ -108,15 +123,26 @@ export class RdmaOutbound {
   }
 
   /** What `Connection._submitBehindWords` is to do with what goes in a slot. */
-  submitBehindWords(header: Int32Array, data: Uint8Array): boolean {
-    if (!this.#mayPost() || !this.#hasFreeSlot()) return false;
+  submitBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
+    if (!this.#mayPost() || !this.#hasFreeSlot()) return NONE;
     const slot = this.#slots.take();
-    const { view, sendBase, slotBytes } = this.#slab;
+    const { words, sendBase, slotBytes } = this.#slab;
     const start = sendBase + slot * slotBytes;
-    const { length } = header;
-    for (let i = 0; i < length; i++) view.setInt32(start + 4 * i, header[i] as number, true);
-    this.#submitParts(slot, start, 4 * length, data);
-    return true;
+    const at = start >> 2;
+    words[at] = a;
+    words[at + 1] = b;
+    words[at + 2] = c;
+    words[at + 3] = d;
+    this.#submitParts(slot, start, FOUR_WORDS, data);
+    if (this.#vacate === undefined) return ELSEWHERE;
+    this.#keeps = true;
+    return start;
+  }
+
+  /** What `Connection.keepSent` is to do. */
+  keepSent(vacate: (memory: Uint8Array) => void): Uint8Array {
+    this.#vacate = vacate;
+    return this.#slab.bytes;
   }
 
   /** The header stands in the slot already. */
@@ -143,7 +169,7 @@ export class RdmaOutbound {
   /** Answers whether a message may have waited for the slot. */
   unreserve({ token }: OutgoingRoom): boolean {
     this.#slots.give(token);
-    return this.#gate[Gate.wantWritable] === 1;
+    return this.#gate[WANT_WRITABLE] === 1;
   }
 
   #roomOf(slot: number): OutgoingRoom {
@@ -158,14 +184,14 @@ export class RdmaOutbound {
 
   /** Whether the high-water mark and the peer's credits let a message go. If not, the engine tells when they do. */
   #mayPost(): boolean {
-    if (this.#unfinishedBytes >= this.#highWaterMarkBytes) {
+    if (this.#unfinishedBytes() >= this.#highWaterMarkBytes) {
       this.reclaim();
-      if (this.#unfinishedBytes >= this.#highWaterMarkBytes) {
+      if (this.#unfinishedBytes() >= this.#highWaterMarkBytes) {
         this.#fence();
         return false;
       }
     }
-    return (((this.#gate[Gate.limit] as number) - this.#slots.submitted) | 0) > 0 || this.wait();
+    return (((this.#gate[LIMIT] as number) - this.#slots.submitted) | 0) > 0 || this.wait();
   }
 
   #hasFreeSlot(): boolean {
@@ -206,8 +232,9 @@ export class RdmaOutbound {
   /** A message has left when the peer's device has it. */
   bufferedBytes(): number {
     this.reclaim();
-    if (this.#unfinishedBytes > 0) this.#fence();
-    return this.#unfinishedBytes;
+    const bytes = this.#unfinishedBytes();
+    if (bytes > 0) this.#fence();
+    return bytes;
   }
 
   allocate(owner: Connection, bytes: number): OutgoingLease {
@@ -234,20 +261,24 @@ export class RdmaOutbound {
     }
     this.#leased--;
     this.#slots.give(token);
-    return this.#gate[Gate.wantWritable] === 1;
+    return this.#gate[WANT_WRITABLE] === 1;
   }
 
   /** Takes note of what has left, and been read, since the last time. */
   reclaim(): void {
+    if (this.#keeps) {
+      this.#keeps = false;
+      this.#vacate?.(this.#slab.bytes);
+    }
     const gate = this.#gate;
-    this.#slots.reclaim(gate[Gate.completed] as number);
-    this.#large.reclaim(gate[Gate.largeRead] as number, gate[Gate.largeReleased] as number);
+    this.#slots.reclaim(gate[COMPLETED] as number);
+    this.#large.reclaim(gate[LARGE_READ] as number, gate[LARGE_RELEASED] as number);
     if (this.#large.awaited) this.wait();
   }
 
   /** Asks to be told when a gate opens. */
   wait(): false {
-    this.#gate[Gate.wantWritable] = 1;
+    this.#gate[WANT_WRITABLE] = 1;
     return false;
   }
 
@@ -263,7 +294,7 @@ export class RdmaOutbound {
   }
 
   /** Messages that were submitted and are not complete, with their headers. */
-  get #unfinishedBytes(): number {
+  #unfinishedBytes(): number {
     return this.#slots.unfinishedBytes + this.#large.unreadBytes;
   }
 

@@ -14,7 +14,7 @@ export interface ReceiveSlotsInit {
 export class ReceiveSlots implements ReceiveMemory {
   readonly buffer: ArrayBuffer;
   readonly bytes: Uint8Array;
-  readonly view: DataView;
+  readonly words: Int32Array;
   readonly #base: number;
   readonly #slotBytes: number;
   readonly #received: SlotViews;
@@ -23,7 +23,7 @@ export class ReceiveSlots implements ReceiveMemory {
   constructor({ memory, base, slotBytes, slots }: ReceiveSlotsInit) {
     this.buffer = memory;
     this.bytes = new Uint8Array(memory);
-    this.view = new DataView(memory);
+    this.words = new Int32Array(memory);
     this.#base = base;
     this.#slotBytes = slotBytes;
     this.#received = new SlotViews(memory, slots);

@@ -1,9 +1,13 @@
+import { endianness } from 'node:os';
 import { markReused } from '@verbmq/core/transport-kit';
 import type { Addon, ConnectionMemory } from './binding.js';
 import type { SlotOptions } from './options.js';
 import type { ReceivePool } from './receive-pool.js';
 import { ReceiveSlots } from './receive-slots.js';
 import { allocatePages } from './whole-pages.js';
+
+/** Whether words of this host lie in memory as they do on the wire. If not, as on IBM Z, headers take the way of all bytes. */
+export const WORDS_AS_ON_WIRE = endianness() === 'LE';
 
 /**
  * The memory of one connection: receive slots, send slots, and a page for control frames, in one ArrayBuffer. It is
@@ -28,7 +32,8 @@ export class Slab implements ConnectionMemory {
   readonly sendBase: number;
   /** All of the slab. */
   readonly bytes: Uint8Array;
-  readonly view: DataView;
+  /** The same as words in the host's order. A payload begins at a multiple of 16 bytes. */
+  readonly words: Int32Array;
 
   /** What a connection with these options registers, where it has receive slots of its own or shares those of others. */
   static bytesFor(addon: Addon, options: SlotOptions, sharesReceives = false): number {
@@ -60,7 +65,7 @@ export class Slab implements ConnectionMemory {
     this.windowBytes = options.receiveWindowBytes;
     this.sendBase = this.slabOffset + receiveBytes + headerBytes;
     this.bytes = new Uint8Array(this.slab);
-    this.view = new DataView(this.slab);
+    this.words = new Int32Array(this.slab);
     this.receives =
       pool?.receives ??
       new ReceiveSlots({

@@ -42,7 +42,7 @@ await onSimulatedDevice('rxe', (device) => {
 
       test('is read and written by the devices alone', async () => {
         resetForTest(device, personality);
-        const pair = await simulatedPair(device, { peerTimeoutMs: 600_000 }); // no heartbeats among what is counted
+        const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 }); // none among what is counted
         const { owned, remote } = await share(pair, LARGE);
         const before = {
           sends: device.count('sends'),

@@ -9,13 +9,19 @@ import { OutgoingLease } from '../contract/outgoing-lease.js';
 import { MemoryRegions } from '../transport-kit/memory-regions.js';
 import type { AutoRole } from './auto-role.js';
 import { endReason, errorOfEnd, lostError } from './end-reason.js';
-import { FrameKind, HEADER_BYTES, isNumbered, protocolError } from './frames.js';
+import { FrameKind, HEADER_BYTES, isNumbered, ONE_MESSAGE, protocolError } from './frames.js';
 import { CURRENT, Incoming, OWN } from './incoming.js';
 import { MAX_PIECE_BYTES, OneSidedRequester, OPERATION_WINDOW_BYTES, serveOperation } from './one-sided.js';
 import { leaseMemory, Outgoing } from './outgoing.js';
 import { Path, type PathHooks } from './path.js';
 import { type PathInfo, type PathReason, PathReporter } from './path-info.js';
-import { BASE, ONE_MESSAGE, type PathNumber, Session } from './session.js';
+import { BASE, type PathNumber, Session } from './session.js';
+
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const HEADER = HEADER_BYTES;
+const ONE = ONE_MESSAGE;
+const OF_NOW = CURRENT;
+const ON_BASE = BASE;
 
 export interface AutoConnectionInit extends Omit<ConnectionInit, 'kind' | 'capabilities'> {
   readonly base: Connection;
@@ -135,7 +141,7 @@ export class AutoConnection extends Connection implements PathHooks {
   // ---- receiving -------------------------------------------------------------------------------------------
 
   override releaseMessage(token: number, bytes: number): void {
-    if (token === CURRENT) return;
+    if (token === OF_NOW) return;
     if (token === OWN) this.session.consumed(bytes);
     else this.#incoming.release(token, bytes);
   }
@@ -150,23 +156,24 @@ export class AutoConnection extends Connection implements PathHooks {
    */
   arrivedAt(path: Path, memory: ReceiveMemory, at: number, end: number, token: number): void {
     if (this.#over) return;
-    const { view } = memory;
-    const start = at + HEADER_BYTES;
+    const { words } = memory;
+    const start = at + HEADER;
+    const header = at >> 2;
     if (
-      path.number !== BASE &&
+      path.number !== ON_BASE &&
       start <= end &&
       end - start <= this.maxMessageBytes &&
-      view.getInt32(at, true) === ONE_MESSAGE &&
+      words[header] === ONE &&
       this._handlesAtOnce &&
       this.session.handle(
-        view.getInt32(at + 4, true),
-        view.getInt32(at + 8, true),
-        view.getInt32(at + 12, true),
+        words[header + 1] as number,
+        words[header + 2] as number,
+        words[header + 3] as number,
         end - at,
       )
     ) {
       this.#outgoing.hold(true);
-      this._handle(memory.part(token, start, end - start), CURRENT);
+      this._handle(memory.part(token, start, end - start), OF_NOW);
       this.#handled();
     } else this.arrived(path, new Uint8Array(memory.buffer, at, end - at));
   }

@@ -29,6 +29,9 @@ export const FrameKind = {
   REFUSE: 52,
 } as const;
 
+/** How the header of a frame with one message begins: its kind, and how many messages it has. */
+export const ONE_MESSAGE = FrameKind.DATA | (1 << 16);
+
 /** Whether frames of this kind have a number: they carry data. */
 export function isNumbered(kind: number): boolean {
   return kind <= FrameKind.BATCH;

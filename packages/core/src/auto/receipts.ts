@@ -9,8 +9,12 @@ import {
   putUint32,
 } from './frames.js';
 
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const HEADER = HEADER_BYTES;
+
 /** What each message counts in the window beside its bytes, so that empty ones are bounded too. */
 export const MESSAGE_OVERHEAD_BYTES = 64;
+const OVERHEAD = MESSAGE_OVERHEAD_BYTES;
 
 /** The receiving half of a session: which frame is the next, what the application has taken, and what of it the peer knows. */
 export class Receipts {
@@ -19,9 +23,10 @@ export class Receipts {
   readonly #dueBytes: number;
   /** The number of the last frame that has come. */
   received: number;
-  /** All that was ever charged for messages that came, and of it what the application has taken. */
+  /** All that was ever charged for messages that came. */
   #charged = 0;
-  #consumed = 0;
+  /** What the application has taken of it. */
+  consumed = 0;
   #receivedBytes = 0;
   /** What the peer was told last. */
   #toldReceived: number;
@@ -39,7 +44,7 @@ export class Receipts {
 
   /** Whether the peer does not know yet all that it could be told. */
   get untold(): boolean {
-    return this.received !== this.#toldReceived || this.#consumed !== this.#toldConsumed;
+    return this.received !== this.#toldReceived || this.consumed !== this.#toldConsumed;
   }
 
   /**
@@ -73,19 +78,19 @@ export class Receipts {
   handle(number: number, bytes: number): boolean {
     const next = this.received + 1;
     if (((number - next) | 0) !== 0 || this.#charged - this.#toldConsumed >= this.#windowBytes) return false;
-    const charge = bytes - HEADER_BYTES + MESSAGE_OVERHEAD_BYTES;
+    const charge = bytes - HEADER + OVERHEAD;
     this.#charged += charge;
-    this.#consumed += charge; // more than `bytes`: so this becomes due before them
+    this.consumed += charge; // more than `bytes`: so this becomes due before them
     this.received = next;
     this.#receivedBytes += bytes;
-    if (this.#consumed - this.#toldConsumed >= this.#dueBytes) this.due = true;
+    if (this.consumed - this.#toldConsumed >= this.#dueBytes) this.due = true;
     return true;
   }
 
   /** The application is done with a message of so many bytes. Answers whether the peer is to be told now. */
   consume(bytes: number): boolean {
-    this.#consumed += bytes + MESSAGE_OVERHEAD_BYTES;
-    if (this.#consumed - this.#toldConsumed < this.#dueBytes) return false;
+    this.consumed += bytes + OVERHEAD;
+    if (this.consumed - this.#toldConsumed < this.#dueBytes) return false;
     this.due = true;
     return true;
   }
@@ -93,21 +98,15 @@ export class Receipts {
   /** Writes into the header of a frame that leaves now, at `at` in `memory`, what there is to be told. */
   stamp(memory: Uint8Array, at = 0): void {
     putUint32(memory, at + 8, this.received);
-    putUint32(memory, at + 12, this.#consumed);
+    putUint32(memory, at + 12, this.consumed);
     this.told();
-  }
-
-  /** Writes that into a header, which may yet not leave; `told` follows when it has. */
-  show(header: Int32Array): void {
-    header[2] = this.received;
-    header[3] = this.#consumed;
   }
 
   /** The peer is told all that there is. */
   told(): void {
     this.#toldReceived = this.received;
     this.#toldReceivedBytes = this.#receivedBytes;
-    this.#toldConsumed = this.#consumed;
+    this.#toldConsumed = this.consumed;
     this.due = false;
   }
 }
@@ -115,5 +114,5 @@ export class Receipts {
 /** What a frame with so many messages counts in the window. */
 export function chargeOf(kind: number, frameBytes: number, messages: number): number {
   const entries = kind === FrameKind.BATCH ? messages * ENTRY_BYTES : 0;
-  return frameBytes - HEADER_BYTES - entries + messages * MESSAGE_OVERHEAD_BYTES;
+  return frameBytes - HEADER - entries + messages * OVERHEAD;
 }

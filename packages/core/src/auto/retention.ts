@@ -1,4 +1,4 @@
-import { giveFrame, LONG_FRAME_BYTES } from './frame-memory.js';
+import { giveFrame, LONG_FRAME_BYTES, uninitialised } from './frame-memory.js';
 import { putUint32 } from './frames.js';
 
 /**
@@ -66,6 +66,33 @@ export class Retention {
       if (bytes > LONG_FRAME_BYTES) giveFrame(this.#memory[at] as Uint8Array, bytes);
       this.#memory[at] = undefined;
     }
+  }
+
+  /** Copies the frames that lie in `memory`, which is needed for others. */
+  vacate(memory: Uint8Array): void {
+    if (memory.length === 0) return;
+    let bytes = 0;
+    const first = this.#released + 1;
+    for (let n = first; n <= this.#last; n++)
+      if (this.#memory[n & this.#mask] === memory) bytes += this.#bytesOf(n);
+    if (bytes === 0) return;
+    const copies = uninitialised(bytes);
+    let end = 0;
+    for (let n = first; n <= this.#last; n++) {
+      const at = n & this.#mask;
+      if (this.#memory[at] !== memory) continue;
+      const start = end;
+      end += this.#bytesOf(n);
+      copies.set(memory.subarray(this.#starts[at], this.#ends[at]), start);
+      this.#memory[at] = copies;
+      this.#starts[at] = start;
+      this.#ends[at] = end;
+    }
+  }
+
+  #bytesOf(number: number): number {
+    const at = number & this.#mask;
+    return (this.#ends[at] as number) - (this.#starts[at] as number);
   }
 
   #grow(): void {

@@ -29,9 +29,10 @@ export interface SessionInit {
   readonly firstNumber?: number;
 }
 
-/** As `write` for a short message, without a frame made of it. Answers whether the path was writable; if not, nothing was done. */
+/** As `write` for a short message, without a frame made of it; see these methods of `Connection`. */
 export interface ShortWriter {
-  trySendBehindWords(header: Int32Array, data: Uint8Array): boolean;
+  trySendBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number;
+  keepSent(vacate: (memory: Uint8Array) => void): Uint8Array | undefined;
 }
 
 /** Makes room for the header of a frame, and a copy of its only message behind it, at `start` in `chunk`. */

@@ -1,5 +1,14 @@
 // Longer than 300 lines because the argument why nothing is lost needs all of it in one place.
-import { expand, FrameKind, getUint32, HEADER_BYTES, protocolError, putUint32 } from './frames.js';
+import { NOT_TAKEN } from '../contract/connection-hooks.js';
+import {
+  expand,
+  FrameKind,
+  getUint32,
+  HEADER_BYTES,
+  ONE_MESSAGE,
+  protocolError,
+  putUint32,
+} from './frames.js';
 import { chargeOf, MESSAGE_OVERHEAD_BYTES, Receipts } from './receipts.js';
 import { Retention } from './retention.js';
 import {
@@ -13,8 +22,12 @@ import {
 
 export { BASE, type PathNumber } from './session-hooks.js';
 
-/** How the header of a frame with one message begins: its kind, and how many messages it has. */
-export const ONE_MESSAGE = FrameKind.DATA | (1 << 16);
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const HEADER = HEADER_BYTES;
+const OVERHEAD = MESSAGE_OVERHEAD_BYTES;
+const ONE = ONE_MESSAGE;
+const NONE = NOT_TAKEN;
+const ON_BASE = BASE;
 
 /** An epoch that is further ahead than this cannot come about between two sides that keep the protocol. */
 const MAX_EPOCHS_AHEAD = 16;
@@ -47,10 +60,11 @@ export class Session {
   /** All that was ever charged for messages, and what the peer has given back of it. */
   #charged = 0;
   #credited = 0;
-  /** Of a short message, which is written behind it. */
-  readonly #shortHeader = new Int32Array(HEADER_BYTES / 4);
   /** Where short messages leave, once that is known; not when no data leaves. */
   #shortWriter: ShortWriter | undefined;
+  /** Where that keeps what it has sent. */
+  #shortMemory: Uint8Array = NO_BYTES;
+  readonly #vacate = (memory: Uint8Array): void => this.kept.vacate(memory);
 
   /** The other direction. */
   readonly #receipts: Receipts;
@@ -75,7 +89,6 @@ export class Session {
     this.kept = new Retention(first);
     this.#written = first;
     this.#receipts = new Receipts(init.windowBytes, first);
-    this.#shortHeader[0] = ONE_MESSAGE;
   }
 
   /** The path on which data leaves, or left last. */
@@ -89,7 +102,7 @@ export class Session {
 
   /** Whether data may leave: both sides have agreed on a path, it is there, and it is not the base where that carries none. */
   get flowing(): boolean {
-    return this.#agreed && (this.#path !== BASE || (this.#baseUp && !this.#requiresFast));
+    return this.#agreed && (this.#path !== ON_BASE || (this.#baseUp && !this.#requiresFast));
   }
 
   /** Bytes of frames that the peer has not acknowledged. */
@@ -134,26 +147,27 @@ export class Session {
   }
 
   /**
-   * Sends a short message in a frame of its own, if there is room for it and it leaves at once. If not, nothing was done. What is
-   * kept of it is a copy.
+   * Sends a short message in a frame of its own, if there is room for it and it leaves at once. If not, nothing was done. It is
+   * kept where it leaves from, or else as a copy.
    */
   sendShort(data: Uint8Array, copies: FrameCopies): boolean {
     const { kept } = this;
     const number = kept.last + 1;
     if (this.#written + 1 !== number || this.#charged - this.#credited >= this.#windowBytes) return false;
-    this.#shortWriter ??= this.flowing ? this.#hooks.shortWriter(this.#path) : undefined;
-    const writer = this.#shortWriter;
+    const writer = this.#shortWriter ?? this.#findShortWriter();
     if (writer === undefined) return false;
-    const header = this.#shortHeader;
-    header[1] = number;
-    this.#receipts.show(header);
-    if (!writer.trySendBehindWords(header, data)) return false;
-    this.#receipts.told();
+    const receipts = this.#receipts;
+    const at = writer.trySendBehindWords(ONE, number | 0, receipts.received | 0, receipts.consumed | 0, data);
+    if (at === NONE) return false;
+    receipts.told();
     const { length } = data;
-    copies.single(data);
-    kept.push(ONE_MESSAGE, copies.chunk, copies.start, copies.start + HEADER_BYTES + length);
+    if (at >= 0) kept.push(ONE, this.#shortMemory, at, at + HEADER + length);
+    else {
+      copies.single(data);
+      kept.push(ONE, copies.chunk, copies.start, copies.start + HEADER + length);
+    }
     this.#written = number;
-    this.#charged += length + MESSAGE_OVERHEAD_BYTES;
+    this.#charged += length + OVERHEAD;
     return true;
   }
 
@@ -261,7 +275,7 @@ export class Session {
   /** The base connection has ended. What is on a fast one goes on. */
   baseLost(): void {
     this.#baseUp = false;
-    this.#shortWriter = undefined;
+    this.#leaveShortWriter();
   }
 
   /**
@@ -296,7 +310,7 @@ export class Session {
     }
     this.#heard = epoch;
     this.#agreed = true;
-    this.#shortWriter = undefined; // of the path before
+    this.#leaveShortWriter();
     this.#path = path === this.#named ? path : BASE;
     // An acknowledgement on the fast path may have overtaken what was said here.
     this.#written = Math.max(received, this.kept.released);
@@ -324,7 +338,22 @@ export class Session {
   /** No data leaves until both have said SWITCH. */
   #stop(): void {
     this.#agreed = false;
+    this.#leaveShortWriter();
+  }
+
+  #findShortWriter(): ShortWriter | undefined {
+    if (!this.flowing) return undefined;
+    const writer = this.#hooks.shortWriter(this.#path);
+    this.#shortMemory = writer?.keepSent(this.#vacate) ?? NO_BYTES;
+    this.#shortWriter = writer;
+    return writer;
+  }
+
+  /** What may be sent again on another path must not lie where a device perhaps still reads it. */
+  #leaveShortWriter(): void {
     this.#shortWriter = undefined;
+    this.kept.vacate(this.#shortMemory);
+    this.#shortMemory = NO_BYTES;
   }
 
   /** Says, once in an epoch, which path this side can use in it, and what it has received. */
@@ -348,3 +377,5 @@ export class Session {
       throw protocolError(`it speaks of epoch ${epoch}, and this side is at ${this.#epoch}`);
   }
 }
+
+const NO_BYTES = new Uint8Array(0);

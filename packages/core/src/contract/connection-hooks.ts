@@ -14,6 +14,14 @@ export interface ExposedByTransport {
   readonly revoke: () => Promise<void>;
 }
 
+/** @internal The length of a header of four words. */
+export const WORDS_BYTES = 16;
+
+/** @internal There was no room for a message, and nothing was done. */
+export const NOT_TAKEN = -1;
+/** @internal A message was taken, and the transport does not keep it for others. */
+export const NOT_KEPT = -2;
+
 /**
  * What a transport implements of a connection. Arguments and state have been checked when a hook is called, and
  * no hook is called after the connection has failed, but for `releaseMessage` and `freeOutgoing`.
@@ -45,11 +53,16 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
     return this._submit(message, undefined, false) !== false;
   }
 
-  /** The same for a header of a few words, which are written little-endian. */
-  protected _submitBehindWords(header: Int32Array, data: Uint8Array): boolean {
-    const { length } = header;
-    for (let i = 0; i < length; i++) wordsView.setInt32(4 * i, header[i] as number, true);
-    return this._submitBehind(wordsMemory, 0, 4 * length, data);
+  /**
+   * The same for a header of four words, each of 32 bits and little-endian: given like this they need no memory of their own. Answers
+   * where in the memory of `keepSent` the message stays, or {@link NOT_KEPT}, or {@link NOT_TAKEN}.
+   */
+  protected _submitBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
+    wordsView.setInt32(0, a, true);
+    wordsView.setInt32(4, b, true);
+    wordsView.setInt32(8, c, true);
+    wordsView.setInt32(12, d, true);
+    return this._submitBehind(wordsMemory, 0, WORDS_BYTES, data) ? NOT_KEPT : NOT_TAKEN;
   }
 
   /**
@@ -132,5 +145,5 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
 }
 
 /** Where a header of words becomes bytes. */
-const wordsMemory = new Uint8Array(64);
+const wordsMemory = new Uint8Array(WORDS_BYTES);
 const wordsView = new DataView(wordsMemory.buffer);

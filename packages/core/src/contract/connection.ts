@@ -2,7 +2,7 @@
 import { markAsUntransferable } from 'node:worker_threads';
 import type { HostAddress, PathAddress } from './address.js';
 import type { Capabilities } from './capabilities.js';
-import { ConnectionHooks } from './connection-hooks.js';
+import { ConnectionHooks, NOT_TAKEN, WORDS_BYTES } from './connection-hooks.js';
 import { channels } from './diagnostics.js';
 import { VerbmqError } from './errors.js';
 import { Inbox, type MessageHandler } from './inbox.js';
@@ -28,6 +28,10 @@ import type { OutgoingRoom } from './outgoing-room.js';
 import { AttachedMemory, type RemoteMemoryHooks } from './remote-memory.js';
 import type { ConnectionStats } from './stats.js';
 
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const NONE = NOT_TAKEN;
+const FOUR_WORDS = WORDS_BYTES;
+
 /** What a transport knows of a connection when it is usable. */
 export interface ConnectionInit {
   /** The transport's kind: `tcp`, `tls`, `unix`, `rdma`, `memory`. */
@@ -45,7 +49,8 @@ export interface ConnectionInit {
 export interface ReceiveMemory {
   readonly buffer: ArrayBufferLike;
   readonly bytes: Uint8Array;
-  readonly view: DataView;
+  /** In words, little-endian, for headers: each message begins at a multiple of four bytes. */
+  readonly words: Int32Array;
   /**
    * A view of `bytes` bytes from `start` on, which lie in the message that has this token. The last one is used again where it
    * shows just these.
@@ -230,11 +235,26 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     return this.#outbox.tried(taken, headerBytes + data.length);
   }
 
-  /** @internal The same for a header of words; see `_submitBehindWords`. `false` also where the connection is not open. */
-  trySendBehindWords(header: Int32Array, data: Uint8Array): boolean {
-    const taken =
-      this.#lifecycle.state === 'open' && this.#outbox.waiting === 0 && this._submitBehindWords(header, data);
-    return this.#outbox.tried(taken, 4 * header.length + data.length);
+  /**
+   * @internal The same for a header of four words; see `_submitBehindWords`, also for the answer. `NOT_TAKEN` also where the connection
+   * is not open.
+   */
+  trySendBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
+    const at =
+      this.#lifecycle.state === 'open' && this.#outbox.waiting === 0
+        ? this._submitBehindWords(a, b, c, d, data)
+        : NONE;
+    this.#outbox.tried(at !== NONE, FOUR_WORDS + data.length);
+    return at;
+  }
+
+  /**
+   * @internal From now on what `trySendBehindWords` takes stays where it leaves from, for a layer that may have to send it again, until
+   * `vacate` is called with that memory: when it returns, nothing may be needed there any more. Answers the memory; `undefined` where
+   * this transport keeps nothing.
+   */
+  keepSent(_vacate: (memory: Uint8Array) => void): Uint8Array | undefined {
+    return undefined;
   }
 
   /**

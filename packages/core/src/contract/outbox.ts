@@ -11,6 +11,9 @@ export interface OutboxHooks {
 
 const TAKEN: Promise<void> = Promise.resolve();
 
+/** Whether memory is used again takes as long to find out as to copy so many bytes. */
+const NEVER_LENT_BYTES = 1024;
+
 /** The sending half of a connection: straight into the transport while it has room, else in line. */
 export class Outbox {
   readonly #hooks: OutboxHooks;
@@ -44,7 +47,8 @@ export class Outbox {
   /** @throws VerbmqError `ERR_VERBMQ_SEND_QUEUE_FULL` */
   send(data: Uint8Array, lease: OutgoingLease | undefined): Promise<void> {
     if (this.#queue.length === 0) {
-      const taken = this.#hooks.submit(data, lease, lease !== undefined || !isReused(data));
+      const mayBorrow = lease !== undefined || (data.length > NEVER_LENT_BYTES && !isReused(data));
+      const taken = this.#hooks.submit(data, lease, mayBorrow);
       if (taken !== false) {
         lease?.markTaken();
         this.count(data.length);

@@ -2,10 +2,13 @@ import type { Codec } from '../codec/codec.js';
 import type { FrameReader } from './frame-reader.js';
 import { FLAG } from './protocol.js';
 
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const { raw: RAW } = FLAG;
+
 /** Reads the body that is the rest of a frame. The answer does not refer to the frame. */
 export function readBody(reader: FrameReader, codec: Codec): unknown {
   const { bytes, position, limit, memory } = reader;
-  if (!reader.has(FLAG.raw)) return decodeBody(bytes, position, limit, codec);
+  if (!reader.has(RAW)) return decodeBody(bytes, position, limit, codec);
   const length = limit - position;
   if (memory === undefined) return copy(bytes, position, length);
   const view = memory.part(reader.token, position, length);

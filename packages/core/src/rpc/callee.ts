@@ -12,6 +12,17 @@ import { ServerCall } from './server-call.js';
 import type { Method, ServerCore } from './server-core.js';
 import type { RpcSession } from './session.js';
 
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const {
+  named: NAMED,
+  deadline: DEADLINE,
+  metadata: METADATA,
+  streamIn: STREAM_IN,
+  streamOut: STREAM_OUT,
+  partial: PARTIAL,
+} = FLAG;
+const { call: CALL } = FRAME;
+
 /** A peer that is so many times over `maxBacklogBytes` does not read at all, and is sent away. */
 const BACKLOG_FACTOR = 2;
 
@@ -71,7 +82,7 @@ export class Callee {
 
   /** @throws FrameError */
   receive(reader: FrameReader): void {
-    if (reader.type === FRAME.call) {
+    if (reader.type === CALL) {
       this.#call(reader);
       return;
     }
@@ -115,26 +126,26 @@ export class Callee {
     const server = this.#server;
     let name: string | number;
     let method: Method | undefined;
-    if (reader.has(FLAG.named)) {
+    if (reader.has(NAMED)) {
       name = reader.text(MAX_METHOD_BYTES);
       method = server?.byName.get(name);
     } else {
       name = reader.number();
       method = server?.methods[name];
     }
-    const timeoutMs = reader.has(FLAG.deadline) ? reader.number() : undefined;
-    const metadata = reader.has(FLAG.metadata) ? readMetadata(reader) : undefined;
+    const timeoutMs = reader.has(DEADLINE) ? reader.number() : undefined;
+    const metadata = reader.has(METADATA) ? readMetadata(reader) : undefined;
     if (method === undefined || server === undefined) {
       const which = typeof name === 'number' ? `number ${name}` : name;
       this.#refuse(id, 'ERR_VERBMQ_RPC_UNKNOWN_METHOD', '', `the peer has no method ${which}`);
       return;
     }
     if (!this.#admit(id, server)) return;
-    const call = new ServerCall(this, method, id, reader.has(FLAG.streamOut), timeoutMs, metadata);
-    if (reader.has(FLAG.streamIn)) {
+    const call = new ServerCall(this, method, id, reader.has(STREAM_OUT), timeoutMs, metadata);
+    if (reader.has(STREAM_IN)) {
       reader.end();
       this.#openInbound(call);
-    } else if (reader.has(FLAG.partial)) {
+    } else if (reader.has(PARTIAL)) {
       if (announce(call, reader, this.#budget as AssemblyBudget)) call.track();
     } else {
       this.#run(call, reader);

@@ -13,6 +13,17 @@ import { cancelledError, checkTimeout, closedError, errorFromFrame } from './rpc
 import type { CallOptions } from './service.js';
 import type { RpcSession } from './session.js';
 
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const {
+  named: NAMED,
+  deadline: DEADLINE,
+  metadata: METADATA,
+  streamIn: STREAM_IN,
+  streamOut: STREAM_OUT,
+  partial: PARTIAL,
+} = FLAG;
+const { call: CALL, methods: METHODS, result: RESULT } = FRAME;
+
 /** The calling side of a session: the calls that wait for their answers. */
 export class Caller {
   readonly #session: RpcSession;
@@ -118,12 +129,12 @@ export class Caller {
     try {
       const number = this.#numberOf(call.method);
       const flags =
-        (number === undefined ? FLAG.named : 0) |
-        (timeoutMs === undefined ? 0 : FLAG.deadline) |
-        (options?.metadata === undefined ? 0 : FLAG.metadata) |
-        (streamIn ? FLAG.streamIn : 0) |
-        (call.stream === undefined ? 0 : FLAG.streamOut);
-      writer.start(FRAME.call, flags, id);
+        (number === undefined ? NAMED : 0) |
+        (timeoutMs === undefined ? 0 : DEADLINE) |
+        (options?.metadata === undefined ? 0 : METADATA) |
+        (streamIn ? STREAM_IN : 0) |
+        (call.stream === undefined ? 0 : STREAM_OUT);
+      writer.start(CALL, flags, id);
       if (number === undefined) writer.text(call.method);
       else writer.number(number);
       if (timeoutMs !== undefined) writer.number(Math.max(0, Math.ceil(timeoutMs)));
@@ -224,7 +235,7 @@ export class Caller {
 
   /** @throws FrameError */
   receive(reader: FrameReader): void {
-    if (reader.type === FRAME.methods) {
+    if (reader.type === METHODS) {
       this.#learnMethods(reader);
       return;
     }
@@ -237,7 +248,7 @@ export class Caller {
       return;
     }
     switch (reader.type) {
-      case FRAME.result:
+      case RESULT:
         this.#result(call, reader);
         break;
       case FRAME.error:
@@ -262,8 +273,8 @@ export class Caller {
 
   #result(call: PendingCall, reader: FrameReader): void {
     if (call.assembly !== undefined) throw new FrameError('an answer within an item');
-    if (reader.has(FLAG.metadata)) call.answerMetadata = readMetadata(reader);
-    if (reader.has(FLAG.partial)) {
+    if (reader.has(METADATA)) call.answerMetadata = readMetadata(reader);
+    if (reader.has(PARTIAL)) {
       announce(call, reader, call.settings.budget);
       return;
     }
@@ -284,7 +295,7 @@ export class Caller {
   }
 
   #error(call: PendingCall, reader: FrameReader): void {
-    if (reader.has(FLAG.metadata)) call.answerMetadata = readMetadata(reader);
+    if (reader.has(METADATA)) call.answerMetadata = readMetadata(reader);
     const code = reader.text(MAX_ERROR_TEXT_BYTES);
     const reason = reader.text(MAX_ERROR_TEXT_BYTES);
     const message = reader.text(MAX_ERROR_TEXT_BYTES);

@@ -18,6 +18,10 @@ import type { CallContext } from './service.js';
 import type { Sender } from './session.js';
 import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.js';
 
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const { metadata: METADATA } = FLAG;
+const { result: RESULT } = FRAME;
+
 const NO_METADATA: Metadata = Object.freeze(Object.create(null));
 
 /**
@@ -191,7 +195,7 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     const writer = takeWriter();
     let sent: true | Promise<void>;
     try {
-      writer.start(FRAME.result, this.answerMetadata === undefined ? 0 : FLAG.metadata, this.id);
+      writer.start(RESULT, this.answerMetadata === undefined ? 0 : METADATA, this.id);
       if (this.answerMetadata !== undefined) writeMetadata(writer, this.answerMetadata);
       sent = session.send(writer, value, server.settings.codec, this);
     } catch (error) {

@@ -9,6 +9,10 @@ import { FrameError, FrameReader } from './frame-reader.js';
 import { type FrameWriter, giveBackWriter, takeWriter } from './frame-writer.js';
 import { FLAG, PIECE_BYTES, TO_CALLER } from './protocol.js';
 
+// Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
+const { raw: RAW } = FLAG;
+const FOR_CALLER = TO_CALLER;
+
 /** Whose large body may be on its way, so that it can be called off. */
 export interface Sender {
   transfer: Transfer | undefined;
@@ -119,7 +123,7 @@ export class RpcSession {
    */
   sendWhole(writer: FrameWriter, body: unknown, codec: Codec): true | Promise<void> {
     const bytes = body instanceof Uint8Array ? body : codec.encode(body, 0);
-    if (body instanceof Uint8Array) writer.addFlag(FLAG.raw);
+    if (body instanceof Uint8Array) writer.addFlag(RAW);
     if (writer.length + bytes.byteLength > this.frameBytes) {
       throw new VerbmqError(
         'ERR_VERBMQ_MESSAGE_TOO_LARGE',
@@ -177,7 +181,7 @@ export class RpcSession {
   }
 
   #sendRaw(writer: FrameWriter, body: Uint8Array, sender: Sender): true | Promise<void> {
-    writer.addFlag(FLAG.raw);
+    writer.addFlag(RAW);
     const { connection } = this;
     const head = writer.length;
     const bytes = head + body.length;
@@ -267,7 +271,7 @@ export class RpcSession {
     if (this.#end !== undefined) return;
     try {
       reader.open(data, start, end, memory, token);
-      if ((reader.type & TO_CALLER) !== 0) this.caller.receive(reader);
+      if ((reader.type & FOR_CALLER) !== 0) this.caller.receive(reader);
       else this.callee.receive(reader);
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;

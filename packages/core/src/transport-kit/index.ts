@@ -3,7 +3,7 @@
  * @module
  */
 export type { ConnectionInit, ReceiveMemory } from '../contract/connection.js';
-export type { ExposedByTransport } from '../contract/connection-hooks.js';
+export { type ExposedByTransport, NOT_KEPT, NOT_TAKEN, WORDS_BYTES } from '../contract/connection-hooks.js';
 export { Fifo } from '../contract/fifo.js';
 export type { ListenerInit } from '../contract/listener.js';
 export {

@@ -1,5 +1,7 @@
 import { FrameKind, getUint32, HEADER_BYTES, isNumbered, putUint32 } from '../../src/auto/frames.js';
 import { BASE, type PathNumber, Session } from '../../src/auto/session.js';
+import type { ShortWriter } from '../../src/auto/session-hooks.js';
+import { NOT_KEPT, NOT_TAKEN } from '../../src/contract/connection-hooks.js';
 
 export const SIDES = ['client', 'server'] as const;
 export type SideName = (typeof SIDES)[number];
@@ -18,6 +20,43 @@ class Path {
 }
 
 const other = (side: SideName): SideName => (side === 'client' ? 'server' : 'client');
+
+/** Writes short messages, and keeps them in a few slots or not at all. */
+class ShortPath implements ShortWriter {
+  static readonly #slotBytes = 128;
+  readonly #put: (frame: Uint8Array) => boolean;
+  readonly #memory: Uint8Array | undefined;
+  #vacate: (memory: Uint8Array) => void = () => {};
+  #end = 0;
+
+  constructor(put: (frame: Uint8Array) => boolean, keeps: boolean) {
+    this.#put = put;
+    if (keeps) this.#memory = new Uint8Array(3 * ShortPath.#slotBytes);
+  }
+
+  keepSent(vacate: (memory: Uint8Array) => void): Uint8Array | undefined {
+    this.#vacate = vacate;
+    return this.#memory;
+  }
+
+  trySendBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
+    const frame = new Uint8Array(HEADER_BYTES + data.length);
+    for (const [index, word] of [a, b, c, d].entries()) putUint32(frame, 4 * index, word);
+    frame.set(data, HEADER_BYTES);
+    const memory = this.#memory;
+    if (memory !== undefined && this.#end === memory.length) {
+      this.#vacate(memory);
+      memory.fill(0xee);
+      this.#end = 0;
+    }
+    if (!this.#put(frame)) return NOT_TAKEN;
+    if (memory === undefined || frame.length > ShortPath.#slotBytes) return NOT_KEPT;
+    const at = this.#end;
+    memory.set(frame, at);
+    this.#end += ShortPath.#slotBytes;
+    return at;
+  }
+}
 
 /** Two sessions, and between them one base connection and any number of fast ones, one after the other. */
 export class World {
@@ -47,16 +86,14 @@ export class World {
             if (!path.up[side]) return undefined;
             if (requiresFast && number === BASE)
               throw new Error(`${side} would write messages on the base connection`);
-            return {
-              trySendBehindWords: (header, data) => {
-                if (!path.up[side] || path.full[side]) return false;
-                const frame = new Uint8Array(HEADER_BYTES + data.length);
-                for (const [index, word] of header.entries()) putUint32(frame, 4 * index, word);
-                frame.set(data, HEADER_BYTES);
-                this.#put(path, side, frame);
-                return true;
+            return new ShortPath(
+              (frame) => {
+                const taken = path.up[side] && !path.full[side];
+                if (taken) this.#put(path, side, frame);
+                return taken;
               },
-            };
+              number % 2 === 1,
+            );
           },
           control: (frame) => {
             if (this.#base.up[side]) this.#put(this.#base, side, frame);
