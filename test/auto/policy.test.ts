@@ -1,3 +1,4 @@
+// Longer than 300 lines because it is a table: each policy with each thing that may be missing, on either side.
 import diagnostics from 'node:diagnostics_channel';
 import type { Listener, ProbeResult } from '@verbmq/core';
 import { type AutoConnection, type AutoOptions, AutoTransport, type PathInfo } from '@verbmq/core/auto';

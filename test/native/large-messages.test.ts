@@ -1,4 +1,4 @@
-// The order of large and small messages, their windows, and the memory that they take.
+// The order of large and small messages, their windows, and the memory that they take. Longer than 300 lines because it is a list, of which each is a few lines.
 import type { Connection, Message } from '@verbmq/core';
 import type { RdmaConnectionStats, RdmaTransportStats } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';

@@ -1,3 +1,4 @@
+// Longer than 300 lines because it is where the parts meet: sending, receiving, one-sided memory and the end each have a file of their own.
 import { Connection, type ConnectionStats, type OutgoingLease, VerbmqError } from '@verbmq/core';
 import {
   type DescriptorFields,

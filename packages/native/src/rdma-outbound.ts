@@ -1,3 +1,4 @@
+// Longer than 300 lines because every way in which a message can leave passes the same gates and slots, and they are checked here alone.
 import { type Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
 import { NOT_KEPT, NOT_TAKEN, type OutgoingRoom, WORDS_BYTES } from '@verbmq/core/transport-kit';
 import { type ConnectionDescription, Gate, type Handle } from './binding.js';

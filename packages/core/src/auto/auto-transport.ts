@@ -1,3 +1,4 @@
+// Longer than 300 lines because an attempt to connect is told from its first address to its last fallback, with nothing in between elsewhere.
 import { formatAddress, type HostAddress, type PathAddress, type Scheme } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';

@@ -1,3 +1,4 @@
+// Longer than 300 lines because it is all that can become of a call: how it begins, what may arrive for it, and each way in which it ends.
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { isAsyncIterable, readBody } from './body.js';
 import { CallTable } from './call-table.js';
