@@ -221,8 +221,10 @@ export class AutoConnection extends Connection implements PathHooks {
     if (this.#over) return;
     this.#outgoing.flush(); // what was sent meanwhile
     const { session } = this;
-    session.settle();
-    if (session.untold) this.#tellSoon();
+    if (session.untold) {
+      session.settle();
+      if (session.untold) this.#tellSoon();
+    }
     if (this.#wanting || this.#tearingDown) this.#progress();
   }
 

@@ -29,22 +29,17 @@ export class Receipts {
   consumed = 0;
   #receivedBytes = 0;
   /** What the peer was told last. */
-  #toldReceived: number;
   #toldReceivedBytes = 0;
   #toldConsumed = 0;
-  /** Whether the peer is to be told without waiting for a frame that goes there anyway. */
+  /** Whether the peer does not know yet all that it could be told. */
+  untold = false;
+  /** Whether it is to be told without waiting for a frame that goes there anyway: never but where something is untold. */
   due = false;
 
   constructor(windowBytes: number, firstNumber: number) {
     this.#windowBytes = windowBytes;
     this.#dueBytes = windowBytes / 4;
     this.received = firstNumber;
-    this.#toldReceived = firstNumber;
-  }
-
-  /** Whether the peer does not know yet all that it could be told. */
-  get untold(): boolean {
-    return this.received !== this.#toldReceived || this.consumed !== this.#toldConsumed;
   }
 
   /**
@@ -64,6 +59,7 @@ export class Receipts {
       this.#charged += chargeOf(kind, bytes, messages);
     }
     this.received = number;
+    this.untold = true;
     this.#receivedBytes += bytes;
     // The sender of a CLOSE waits for the word that it has come.
     if (this.#receivedBytes - this.#toldReceivedBytes >= this.#dueBytes || kind === FrameKind.CLOSE)
@@ -82,6 +78,7 @@ export class Receipts {
     this.#charged += charge;
     this.consumed += charge; // more than `bytes`: so this becomes due before them
     this.received = next;
+    this.untold = true;
     this.#receivedBytes += bytes;
     if (this.consumed - this.#toldConsumed >= this.#dueBytes) this.due = true;
     return true;
@@ -90,6 +87,7 @@ export class Receipts {
   /** The application is done with a message of so many bytes. Answers whether the peer is to be told now. */
   consume(bytes: number): boolean {
     this.consumed += bytes + OVERHEAD;
+    this.untold = true;
     if (this.consumed - this.#toldConsumed < this.#dueBytes) return false;
     this.due = true;
     return true;
@@ -104,9 +102,9 @@ export class Receipts {
 
   /** The peer is told all that there is. */
   told(): void {
-    this.#toldReceived = this.received;
     this.#toldReceivedBytes = this.#receivedBytes;
     this.#toldConsumed = this.consumed;
+    this.untold = false;
     this.due = false;
   }
 }
