@@ -12,7 +12,7 @@ const WARM_UP_BYTES = 1024 * 1024;
 /** What passes before anything is measured, unless that takes too long: in the guest a large message takes a thirtieth of a second. */
 const WARM_UP_MESSAGES = 2000;
 const WARM_UP_LIMIT_MS = 5000;
-/** The most that a warm-up takes, in times of what it should take. */
+/** The most that it takes until the rate is steady, in times of what a warm-up should take. */
 const WARM_UP_LIMIT_FACTOR = 5;
 /** A rate that is not higher than the best before by so much has not grown. */
 const STEADY_GROWTH = 1.03;
@@ -67,27 +67,29 @@ async function measureNode(
 
 /**
  * V8 compiles what has run some thousand times, on a thread that has to share the processor where a process has only one. One message
- * at a time that takes long where everything is slow, so half of the time many are in flight. Then it goes on until the rate
- * does not grow any more. Of large messages few pass in a short time, so they go on until enough have passed.
+ * at a time that takes long where everything is slow, so many are in flight at first. Then it goes on until the rate does not
+ * grow any more. Of large messages few pass in a short time, so they go on until enough have passed.
  */
 async function warmUp(pair: EchoPair, { bytes, inFlight }: Scenario, seconds: number): Promise<void> {
   const durationMs = (seconds * 1000) / 4;
   const many = bytes * WARM_UP_IN_FLIGHT <= WARM_UP_BYTES ? Math.max(inFlight, WARM_UP_IN_FLIGHT) : inFlight;
   let { messages } = await pair.load({ bytes, inFlight: many, durationMs: 2 * durationMs });
   const startedAt = performance.now();
-  const limitMs = Math.max(WARM_UP_LIMIT_MS, WARM_UP_LIMIT_FACTOR * seconds * 1000);
+  const steadyLimitMs = WARM_UP_LIMIT_FACTOR * seconds * 1000;
   let best = 0;
   let slicesWithoutGrowth = 0;
-  do {
+  let elapsedMs = 0;
+  while (
+    (messages < WARM_UP_MESSAGES && elapsedMs < WARM_UP_LIMIT_MS) ||
+    (slicesWithoutGrowth < 2 && elapsedMs < steadyLimitMs)
+  ) {
     const slice = await pair.load({ bytes, inFlight, durationMs });
     messages += slice.messages;
     const rate = slice.messages / slice.elapsedMs;
     slicesWithoutGrowth = rate > best * STEADY_GROWTH ? 0 : slicesWithoutGrowth + 1;
     best = Math.max(best, rate);
-  } while (
-    (messages < WARM_UP_MESSAGES || slicesWithoutGrowth < 2) &&
-    performance.now() - startedAt < limitMs
-  );
+    elapsedMs = performance.now() - startedAt;
+  }
 }
 
 function measuresOf(scenario: Scenario, result: PairResult, connectionKib: number | undefined): Measures {

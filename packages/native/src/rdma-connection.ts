@@ -18,8 +18,8 @@ import { RdmaOutbound } from './rdma-outbound.js';
 import { Slab, WORDS_AS_ON_WIRE } from './slab.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
-const AS_ON_WIRE = WORDS_AS_ON_WIRE;
-const FOUR_WORDS = WORDS_BYTES;
+const OWN_WORDS_AS_ON_WIRE = WORDS_AS_ON_WIRE;
+const OWN_WORDS_BYTES = WORDS_BYTES;
 
 export interface RdmaConnectionInit {
   readonly engine: RdmaEngine;
@@ -146,7 +146,7 @@ export class RdmaConnection extends Connection implements Endpoint {
     d: number,
     data: Uint8Array,
   ): number {
-    return AS_ON_WIRE && FOUR_WORDS + data.length <= this.#outbound.largestPayload
+    return OWN_WORDS_AS_ON_WIRE && OWN_WORDS_BYTES + data.length <= this.#outbound.largestPayload
       ? this.#outbound.submitBehindWords(a, b, c, d, data)
       : super._submitBehindWords(a, b, c, d, data);
   }
@@ -199,7 +199,8 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   #received(slot: number, bytes: number): void {
     const { receives } = this.#slab;
-    if (AS_ON_WIRE && this._receivesDirectly) this._receiveAt(receives, receives.startOf(slot), bytes, slot);
+    if (OWN_WORDS_AS_ON_WIRE && this._receivesDirectly)
+      this._receiveAt(receives, receives.startOf(slot), bytes, slot);
     else this._receive(receives.received(slot, bytes), slot);
   }
 

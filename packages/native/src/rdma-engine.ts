@@ -24,8 +24,8 @@ import { ReceivePools } from './receive-pool.js';
 const { count: COUNT, delivering: DELIVERING } = Ring;
 const { send: SEND, release: RELEASE } = SubmissionKind;
 const { message: MESSAGE } = EventKind;
-const RECORD = RECORD_WORDS;
-const INDEX_MASK = HANDLE_INDEX_MASK;
+const OWN_RECORD_WORDS = RECORD_WORDS;
+const OWN_HANDLE_INDEX_MASK = HANDLE_INDEX_MASK;
 
 /** Something that the engine reports on: a listener, an attempt to connect or to accept, a connection. */
 export interface Endpoint {
@@ -251,7 +251,7 @@ export class RdmaEngine {
       this.#flushScheduled = true;
       process.nextTick(this.#flushTick);
     }
-    return count * RECORD;
+    return count * OWN_RECORD_WORDS;
   }
 
   readonly #flushTick = (): void => {
@@ -262,9 +262,9 @@ export class RdmaEngine {
   #dispatch(): void {
     const events = this.#events;
     const count = this.#ring[DELIVERING] as number;
-    for (let i = 0, at = 0; i < count; i++, at += RECORD) {
+    for (let i = 0, at = 0; i < count; i++, at += OWN_RECORD_WORDS) {
       const handle = events[at + 1] as number;
-      let endpoint = this.#endpoints[handle & INDEX_MASK];
+      let endpoint = this.#endpoints[handle & OWN_HANDLE_INDEX_MASK];
       if (endpoint?.handle !== handle) endpoint = this.#displaced.get(handle);
       const kind = events[at] as number;
       const a = events[at + 2] as number;

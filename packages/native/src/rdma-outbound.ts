@@ -16,9 +16,9 @@ const {
   largeRead: LARGE_READ,
   largeReleased: LARGE_RELEASED,
 } = Gate;
-const NONE = NOT_TAKEN;
-const ELSEWHERE = NOT_KEPT;
-const FOUR_WORDS = WORDS_BYTES;
+const OWN_NOT_TAKEN = NOT_TAKEN;
+const OWN_NOT_KEPT = NOT_KEPT;
+const OWN_WORDS_BYTES = WORDS_BYTES;
 
 /** A lease whose memory is not registered; its bytes are copied when it is sent. Tokens below it are large leases. */
 const ORDINARY_MEMORY = -1;
@@ -53,8 +53,9 @@ export class RdmaOutbound {
   /** Of all that was submitted, what a fence follows. */
   #fenced = 0;
   #leased = 0;
-  /** Of a layer that has what it sent in the slots, until they are used again; and whether it has something there. */
+  /** Of a layer that sends messages again from the slots in which they lie. */
   #vacate: ((memory: Uint8Array) => void) | undefined;
+  /** Whether some may lie there. */
   #keeps = false;
   /** The slots as rooms, each made when it is first asked for. */
   readonly #rooms: OutgoingRoom[] = [];
@@ -125,17 +126,17 @@ export class RdmaOutbound {
 
   /** What `Connection._submitBehindWords` is to do with what goes in a slot. */
   submitBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
-    if (!this.#mayPost() || !this.#hasFreeSlot()) return NONE;
+    if (!this.#mayPost() || !this.#hasFreeSlot()) return OWN_NOT_TAKEN;
     const slot = this.#slots.take();
     const { words, sendBase, slotBytes } = this.#slab;
     const start = sendBase + slot * slotBytes;
-    const at = start >> 2;
+    const at = start / 4; // not shifted: it may be beyond 2^31
     words[at] = a;
     words[at + 1] = b;
     words[at + 2] = c;
     words[at + 3] = d;
-    this.#submitParts(slot, start, FOUR_WORDS, data);
-    if (this.#vacate === undefined) return ELSEWHERE;
+    this.#submitParts(slot, start, OWN_WORDS_BYTES, data);
+    if (this.#vacate === undefined) return OWN_NOT_KEPT;
     this.#keeps = true;
     return start;
   }
@@ -265,11 +266,11 @@ export class RdmaOutbound {
     return this.#gate[WANT_WRITABLE] === 1;
   }
 
-  /** Takes note of what has left, and been read, since the last time. */
+  /** Takes note of what has left, and been read, since the last time. Slots come free only here, behind `vacate`. */
   reclaim(): void {
     if (this.#keeps) {
-      this.#keeps = false;
       this.#vacate?.(this.#slab.bytes);
+      this.#keeps = false;
     }
     const gate = this.#gate;
     this.#slots.reclaim(gate[COMPLETED] as number);

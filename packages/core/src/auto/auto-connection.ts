@@ -18,10 +18,10 @@ import { type PathInfo, type PathReason, PathReporter } from './path-info.js';
 import { BASE, type PathNumber, Session } from './session.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
-const HEADER = HEADER_BYTES;
-const ONE = ONE_MESSAGE;
-const OF_NOW = CURRENT;
-const ON_BASE = BASE;
+const OWN_HEADER_BYTES = HEADER_BYTES;
+const OWN_ONE_MESSAGE = ONE_MESSAGE;
+const OWN_CURRENT = CURRENT;
+const OWN_BASE = BASE;
 
 export interface AutoConnectionInit extends Omit<ConnectionInit, 'kind' | 'capabilities'> {
   readonly base: Connection;
@@ -141,7 +141,7 @@ export class AutoConnection extends Connection implements PathHooks {
   // ---- receiving -------------------------------------------------------------------------------------------
 
   override releaseMessage(token: number, bytes: number): void {
-    if (token === OF_NOW) return;
+    if (token === OWN_CURRENT) return;
     if (token === OWN) this.session.consumed(bytes);
     else this.#incoming.release(token, bytes);
   }
@@ -157,13 +157,13 @@ export class AutoConnection extends Connection implements PathHooks {
   arrivedAt(path: Path, memory: ReceiveMemory, at: number, end: number, token: number): void {
     if (this.#over) return;
     const { words } = memory;
-    const start = at + HEADER;
-    const header = at >> 2;
+    const start = at + OWN_HEADER_BYTES;
+    const header = at / 4;
     if (
-      path.number !== ON_BASE &&
+      path.number !== OWN_BASE &&
       start <= end &&
       end - start <= this.maxMessageBytes &&
-      words[header] === ONE &&
+      words[header] === OWN_ONE_MESSAGE &&
       this._handlesAtOnce &&
       this.session.handle(
         words[header + 1] as number,
@@ -173,7 +173,7 @@ export class AutoConnection extends Connection implements PathHooks {
       )
     ) {
       this.#outgoing.hold(true);
-      this._handle(memory.part(token, start, end - start), OF_NOW);
+      this._handle(memory.part(token, start, end - start), OWN_CURRENT);
       this.#handled();
     } else this.arrived(path, new Uint8Array(memory.buffer, at, end - at));
   }

@@ -10,11 +10,11 @@ import {
 } from './frames.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
-const HEADER = HEADER_BYTES;
+const OWN_HEADER_BYTES = HEADER_BYTES;
 
 /** What each message counts in the window beside its bytes, so that empty ones are bounded too. */
 export const MESSAGE_OVERHEAD_BYTES = 64;
-const OVERHEAD = MESSAGE_OVERHEAD_BYTES;
+const OWN_OVERHEAD_BYTES = MESSAGE_OVERHEAD_BYTES;
 
 /** The receiving half of a session: which frame is the next, what the application has taken, and what of it the peer knows. */
 export class Receipts {
@@ -74,7 +74,7 @@ export class Receipts {
   handle(number: number, bytes: number): boolean {
     const next = this.received + 1;
     if (((number - next) | 0) !== 0 || this.#charged - this.#toldConsumed >= this.#windowBytes) return false;
-    const charge = bytes - HEADER + OVERHEAD;
+    const charge = bytes - OWN_HEADER_BYTES + OWN_OVERHEAD_BYTES;
     this.#charged += charge;
     this.consumed += charge; // more than `bytes`: so this becomes due before them
     this.received = next;
@@ -86,7 +86,7 @@ export class Receipts {
 
   /** The application is done with a message of so many bytes. Answers whether the peer is to be told now. */
   consume(bytes: number): boolean {
-    this.consumed += bytes + OVERHEAD;
+    this.consumed += bytes + OWN_OVERHEAD_BYTES;
     this.untold = true;
     if (this.consumed - this.#toldConsumed < this.#dueBytes) return false;
     this.due = true;
@@ -112,5 +112,5 @@ export class Receipts {
 /** What a frame with so many messages counts in the window. */
 export function chargeOf(kind: number, frameBytes: number, messages: number): number {
   const entries = kind === FrameKind.BATCH ? messages * ENTRY_BYTES : 0;
-  return frameBytes - HEADER - entries + messages * OVERHEAD;
+  return frameBytes - OWN_HEADER_BYTES - entries + messages * OWN_OVERHEAD_BYTES;
 }

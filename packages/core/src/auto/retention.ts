@@ -8,8 +8,8 @@ import { putUint32 } from './frames.js';
 export class Retention {
   /** Rings: frame `n` lies in `#memory[n & mask]`, from `#starts[n & mask]` to `#ends[n & mask]`. Most need no view of their own. */
   #memory: (Uint8Array | undefined)[] = new Array(INITIAL_SLOTS);
-  #starts = new Int32Array(INITIAL_SLOTS);
-  #ends = new Int32Array(INITIAL_SLOTS);
+  #starts = new Float64Array(INITIAL_SLOTS);
+  #ends = new Float64Array(INITIAL_SLOTS);
   /** The first four bytes of each. */
   #kinds = new Int32Array(INITIAL_SLOTS);
   #mask = INITIAL_SLOTS - 1;
@@ -98,8 +98,8 @@ export class Retention {
   #grow(): void {
     const mask = 2 * this.#mask + 1;
     const memory = new Array<Uint8Array | undefined>(mask + 1);
-    const starts = new Int32Array(mask + 1);
-    const ends = new Int32Array(mask + 1);
+    const starts = new Float64Array(mask + 1);
+    const ends = new Float64Array(mask + 1);
     const kinds = new Int32Array(mask + 1);
     for (let n = this.#released + 1; n <= this.#last; n++) {
       memory[n & mask] = this.#memory[n & this.#mask];

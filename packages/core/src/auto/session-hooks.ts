@@ -2,7 +2,10 @@
 export type PathNumber = number;
 export const BASE: PathNumber = 0;
 
-/** What the session does to the world. None of it calls back into the session before it returns. */
+/**
+ * What the session does to the world. None of it calls back into the session before it returns, but for the `vacate` of `keepSent`, which
+ * moves bytes and changes nothing else.
+ */
 export interface SessionHooks {
   /** Whether a path takes a frame now. When it does again after it did not, `pump` is called. */
   writable(path: PathNumber): boolean;

@@ -23,11 +23,11 @@ import {
 export { BASE, type PathNumber } from './session-hooks.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
-const HEADER = HEADER_BYTES;
-const OVERHEAD = MESSAGE_OVERHEAD_BYTES;
-const ONE = ONE_MESSAGE;
-const NONE = NOT_TAKEN;
-const ON_BASE = BASE;
+const OWN_HEADER_BYTES = HEADER_BYTES;
+const OWN_OVERHEAD_BYTES = MESSAGE_OVERHEAD_BYTES;
+const OWN_ONE_MESSAGE = ONE_MESSAGE;
+const OWN_NOT_TAKEN = NOT_TAKEN;
+const OWN_BASE = BASE;
 
 /** An epoch that is further ahead than this cannot come about between two sides that keep the protocol. */
 const MAX_EPOCHS_AHEAD = 16;
@@ -102,7 +102,7 @@ export class Session {
 
   /** Whether data may leave: both sides have agreed on a path, it is there, and it is not the base where that carries none. */
   get flowing(): boolean {
-    return this.#agreed && (this.#path !== ON_BASE || (this.#baseUp && !this.#requiresFast));
+    return this.#agreed && (this.#path !== OWN_BASE || (this.#baseUp && !this.#requiresFast));
   }
 
   /** Bytes of frames that the peer has not acknowledged. */
@@ -157,17 +157,23 @@ export class Session {
     const writer = this.#shortWriter ?? this.#findShortWriter();
     if (writer === undefined) return false;
     const receipts = this.#receipts;
-    const at = writer.trySendBehindWords(ONE, number | 0, receipts.received | 0, receipts.consumed | 0, data);
-    if (at === NONE) return false;
+    const at = writer.trySendBehindWords(
+      OWN_ONE_MESSAGE,
+      number | 0,
+      receipts.received | 0,
+      receipts.consumed | 0,
+      data,
+    );
+    if (at === OWN_NOT_TAKEN) return false;
     receipts.told();
     const { length } = data;
-    if (at >= 0) kept.push(ONE, this.#shortMemory, at, at + HEADER + length);
+    if (at >= 0) kept.push(OWN_ONE_MESSAGE, this.#shortMemory, at, at + OWN_HEADER_BYTES + length);
     else {
       copies.single(data);
-      kept.push(ONE, copies.chunk, copies.start, copies.start + HEADER + length);
+      kept.push(OWN_ONE_MESSAGE, copies.chunk, copies.start, copies.start + OWN_HEADER_BYTES + length);
     }
     this.#written = number;
-    this.#charged += length + OVERHEAD;
+    this.#charged += length + OWN_OVERHEAD_BYTES;
     return true;
   }
 

@@ -19,7 +19,7 @@ export const WORDS_BYTES = 16;
 
 /** @internal There was no room for a message, and nothing was done. */
 export const NOT_TAKEN = -1;
-/** @internal A message was taken, and the transport does not keep it for others. */
+/** @internal A message was taken, and does not stay in the memory of `keepSent`: who needs it again must copy it. */
 export const NOT_KEPT = -2;
 
 /**

@@ -29,8 +29,8 @@ import { AttachedMemory, type RemoteMemoryHooks } from './remote-memory.js';
 import type { ConnectionStats } from './stats.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
-const NONE = NOT_TAKEN;
-const FOUR_WORDS = WORDS_BYTES;
+const OWN_NOT_TAKEN = NOT_TAKEN;
+const OWN_WORDS_BYTES = WORDS_BYTES;
 
 /** What a transport knows of a connection when it is usable. */
 export interface ConnectionInit {
@@ -49,7 +49,7 @@ export interface ConnectionInit {
 export interface ReceiveMemory {
   readonly buffer: ArrayBufferLike;
   readonly bytes: Uint8Array;
-  /** In words, little-endian, for headers: each message begins at a multiple of four bytes. */
+  /** In words, for headers: each message begins at a multiple of four bytes. Only for hosts whose words are those of the wire. */
   readonly words: Int32Array;
   /**
    * A view of `bytes` bytes from `start` on, which lie in the message that has this token. The last one is used again where it
@@ -243,15 +243,15 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     const at =
       this.#lifecycle.state === 'open' && this.#outbox.waiting === 0
         ? this._submitBehindWords(a, b, c, d, data)
-        : NONE;
-    this.#outbox.tried(at !== NONE, FOUR_WORDS + data.length);
+        : OWN_NOT_TAKEN;
+    this.#outbox.tried(at !== OWN_NOT_TAKEN, OWN_WORDS_BYTES + data.length);
     return at;
   }
 
   /**
-   * @internal From now on what `trySendBehindWords` takes stays where it leaves from, for a layer that may have to send it again, until
-   * `vacate` is called with that memory: when it returns, nothing may be needed there any more. Answers the memory; `undefined` where
-   * this transport keeps nothing.
+   * @internal From now on a message for which `trySendBehindWords` answers a place stays there, for a layer that may have to send it
+   * again, until `vacate` is called with that memory: when it returns, nothing may be needed there any more. Answers the memory;
+   * `undefined` where this transport keeps nothing. The last `vacate` counts.
    */
   keepSent(_vacate: (memory: Uint8Array) => void): Uint8Array | undefined {
     return undefined;

@@ -11,8 +11,8 @@ export interface OutboxHooks {
 
 const TAKEN: Promise<void> = Promise.resolve();
 
-/** Whether memory is used again takes as long to find out as to copy so many bytes. */
-const NEVER_LENT_BYTES = 1024;
+/** Up to this length a message that leaves at once is not lent: to find out whether its memory is used again takes as long as a copy. */
+const COPIED_BYTES = 1024;
 
 /** The sending half of a connection: straight into the transport while it has room, else in line. */
 export class Outbox {
@@ -47,7 +47,7 @@ export class Outbox {
   /** @throws VerbmqError `ERR_VERBMQ_SEND_QUEUE_FULL` */
   send(data: Uint8Array, lease: OutgoingLease | undefined): Promise<void> {
     if (this.#queue.length === 0) {
-      const mayBorrow = lease !== undefined || (data.length > NEVER_LENT_BYTES && !isReused(data));
+      const mayBorrow = lease !== undefined || (data.length > COPIED_BYTES && !isReused(data));
       const taken = this.#hooks.submit(data, lease, mayBorrow);
       if (taken !== false) {
         lease?.markTaken();

@@ -11,7 +11,7 @@ import { FLAG, PIECE_BYTES, TO_CALLER } from './protocol.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
 const { raw: RAW } = FLAG;
-const FOR_CALLER = TO_CALLER;
+const OWN_TO_CALLER = TO_CALLER;
 
 /** Whose large body may be on its way, so that it can be called off. */
 export interface Sender {
@@ -271,7 +271,7 @@ export class RpcSession {
     if (this.#end !== undefined) return;
     try {
       reader.open(data, start, end, memory, token);
-      if ((reader.type & FOR_CALLER) !== 0) this.caller.receive(reader);
+      if ((reader.type & OWN_TO_CALLER) !== 0) this.caller.receive(reader);
       else this.callee.receive(reader);
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
