@@ -3,6 +3,7 @@ import { chmodSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { ProbeResult } from '@verbmq/core';
+import { probeRdma } from '@verbmq/native';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 
 const NOBODY = 65534;
@@ -45,6 +46,30 @@ beforeAll(() => {
   for (let folder = import.meta.dirname; folder !== '/'; folder = path.dirname(folder)) {
     chmodSync(folder, statSync(folder).mode | 0o055);
   }
+});
+
+test('probe tells the device, its port and its limits', () => {
+  const transport = process.env.VERBMQ_GUEST_DRIVER === 'siw' ? 'iWARP' : 'RoCE';
+  const result = probeRdma();
+  if (!result.available) throw new Error(result.reason);
+  const [device] = result.details.devices;
+  expect(result.details.devices).toHaveLength(1);
+  expect(device).toMatchObject({
+    name: expect.stringMatching(/rxe|siw/),
+    transport,
+    ports: [{ number: 1, state: expect.stringMatching(/^active/), linkLayer: 'Ethernet' }],
+  });
+  expect(device?.ports[0]?.activeMtuBytes).toBeGreaterThanOrEqual(256);
+  for (const limit of [
+    'maxQueuePairs',
+    'maxWorkRequests',
+    'maxPieces',
+    'maxCompletionEntries',
+    'maxMemoryRegions',
+  ] as const)
+    expect(device?.[limit], limit).toBeGreaterThan(0);
+  expect(device?.maxReadsAsResponder).toBeGreaterThan(0);
+  expect(device?.problem).toBeUndefined();
 });
 
 describe('probe by an ordinary user', () => {

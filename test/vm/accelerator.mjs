@@ -45,10 +45,11 @@ async function trial(image) {
 
 /**
  * @param {string} image @param {(text: string) => void} log
+ * @param {{opens: () => boolean, answers: (image: string) => Promise<boolean>}} [kvm] what there is of it; for tests
  * @returns {Promise<'kvm' | 'tcg'>}
  */
-export async function chooseAccelerator(image, log) {
-  if (!kvmOpens()) {
+export async function chooseAccelerator(image, log, kvm = { opens: kvmOpens, answers: trial }) {
+  if (!kvm.opens()) {
     return 'tcg';
   }
   const file = join(image, 'kvm-verdict.json');
@@ -59,7 +60,7 @@ export async function chooseAccelerator(image, log) {
       return verdict.works ? 'kvm' : 'tcg';
     }
   }
-  const works = await trial(image);
+  const works = await kvm.answers(image);
   log(
     works
       ? 'a trial guest answered on KVM'

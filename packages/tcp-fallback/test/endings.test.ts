@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { fill } from '../../../test/support/messages.js';
 import { nextConnection } from '../../../test/support/pair.js';
 import { PeerProcess } from '../../../test/support/peer-process.js';
-import { tcpSetUp, tlsSetUp } from '../../../test/support/transports/tcp.js';
+import { tcpSetUp, tlsSetUp, unixSetUp } from '../../../test/support/transports/tcp.js';
 import { until } from '../../../test/support/until.js';
 import { AbortCode, abortFrame, FrameType, smallFrame } from '../src/frame.js';
 import { bufferBytes, collectGarbage, data, endOf, host, RawPeer, rawPair } from './raw-peer.js';
@@ -44,39 +44,48 @@ describe('the end of a connection', () => {
     }
   });
 
-  it('by a peer that is killed in the middle of traffic is one clear error, and the memory comes back', async () => {
-    const peer = new PeerProcess(tcpSetUp(), { role: 'listen', reads: true, floods: 100_000, exposes: 64 });
-    const transport = new TcpTransport();
-    onTestFinished(() => transport.close());
-    const before = bufferBytes();
-    const connection = await transport.connect(await peer.url());
-    let received = 0;
-    connection.onMessage(() => received++);
-    const sends: Promise<unknown>[] = [];
-    const message = new Uint8Array(MIB);
-    const failures = new Set<string>();
-    const pump = (): void => {
-      sends.push(
-        connection.send(message).then(pump, (error: VerbmqError) => {
-          failures.add(error.code);
-        }),
-      );
-    };
-    for (let i = 0; i < 8; i++) pump();
-    await until(() => received > 50 && connection.stats().messagesSent > 20);
-    peer.kill('SIGKILL');
-    const killedAt = performance.now();
-    const error = await endOf(connection);
-    expect(performance.now() - killedAt).toBeLessThan(5000);
-    expect(error.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
-    await until(() => failures.size > 0);
-    for (const code of failures) expect(['ERR_VERBMQ_CONNECTION_LOST', 'ERR_VERBMQ_CLOSED']).toContain(code);
-    sends.length = 0;
-    await until(() => {
-      collectGarbage();
-      return bufferBytes() - before < 4 * MIB;
-    });
-  });
+  it.each([
+    ['TCP', tcpSetUp],
+    ['TLS', tlsSetUp],
+    ['a Unix socket', unixSetUp],
+  ])(
+    'by a peer that is killed in the middle of traffic over %s is one clear error, and the memory comes back',
+    async (_, setUpOf) => {
+      const setUp = setUpOf();
+      const peer = new PeerProcess(setUp, { role: 'listen', reads: true, floods: 100_000, exposes: 64 });
+      const transport = setUp.createTransport();
+      onTestFinished(() => transport.close());
+      const before = bufferBytes();
+      const connection = await transport.connect(await peer.url());
+      let received = 0;
+      connection.onMessage(() => received++);
+      const sends: Promise<unknown>[] = [];
+      const message = new Uint8Array(MIB);
+      const failures = new Set<string>();
+      const pump = (): void => {
+        sends.push(
+          connection.send(message).then(pump, (error: VerbmqError) => {
+            failures.add(error.code);
+          }),
+        );
+      };
+      for (let i = 0; i < 8; i++) pump();
+      await until(() => received > 50 && connection.stats().messagesSent > 20);
+      peer.kill('SIGKILL');
+      const killedAt = performance.now();
+      const error = await endOf(connection);
+      expect(performance.now() - killedAt).toBeLessThan(5000);
+      expect(error.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
+      await until(() => failures.size > 0);
+      for (const code of failures)
+        expect(['ERR_VERBMQ_CONNECTION_LOST', 'ERR_VERBMQ_CLOSED']).toContain(code);
+      sends.length = 0;
+      await until(() => {
+        collectGarbage();
+        return bufferBytes() - before < 4 * MIB;
+      });
+    },
+  );
 
   it('by a peer that hangs while its kernel acknowledges is found by heartbeats', async () => {
     const peer = new PeerProcess(tcpSetUp(), { role: 'listen', echoes: true });
