@@ -95,7 +95,18 @@ describe('why a connection is on its base', () => {
     const { explanation } = await pathIs(client, ({ reason }) => reason === 'unreachable');
     expect(explanation).toContain('cannot connect');
     await client.send(numbered(1));
-    expect(numberOf((await take(abortAfterTest(await accepted), 1))[0]!)).toBe(1);
+    const server = asAuto(abortAfterTest(await accepted));
+    expect(numberOf((await take(server, 1))[0]!)).toBe(1);
+    // The peer is told, and it is forgotten when the path is there.
+    expect(await pathIs(server, ({ peerReason }) => peerReason === 'unreachable')).toMatchObject({
+      reason: 'peer-declined',
+      explanation: 'the peer could not use the fast path: unreachable',
+    });
+    world.fast.heal();
+    await onFast(server);
+    world.fast.breakOnce();
+    await client.send(numbered(2));
+    expect(await pathIs(server, ({ fast }) => !fast)).not.toHaveProperty('peerReason');
   });
 
   test('is told on the diagnostics channel too', async () => {
@@ -103,9 +114,14 @@ describe('why a connection is on its base', () => {
     const listen = (message: unknown): void => void told.push(message as (typeof told)[number]);
     diagnostics.subscribe('verbmq:auto:path', listen);
     onTestFinished(() => void diagnostics.unsubscribe('verbmq:auto:path', listen));
-    const { client } = await autoPair();
+    const { client, fast } = await autoPair();
     await onFast(client);
     expect(told).toContainEqual({ connection: client, path: { kind: 'memory', fast: true, flowing: true } });
+    fast.cut();
+    await client.send(numbered(1));
+    await pathIs(client, ({ reason }) => reason === 'unreachable');
+    const reasonsOf = told.filter(({ connection }) => connection === client).map(({ path }) => path.reason);
+    expect(reasonsOf).toEqual(expect.arrayContaining(['broken', 'negotiating', 'unreachable']));
   });
 });
 

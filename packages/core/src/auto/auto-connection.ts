@@ -313,7 +313,7 @@ export class AutoConnection extends Connection implements PathHooks {
     const fast = this.#fast;
     if (fast === undefined) return false;
     this.#fast = undefined;
-    this.explain(reason, explanation);
+    this.explain(reason, explanation, null);
     fast.leave();
     fast.connection.abort('the session has left this path');
     this.session.fastLost(fast.number);
@@ -323,7 +323,7 @@ export class AutoConnection extends Connection implements PathHooks {
   }
 
   /** @internal Says why the connection is not on its fast path. */
-  explain(reason: PathReason, explanation?: string, peerReason?: PathReason): void {
+  explain(reason: PathReason, explanation?: string, peerReason?: PathReason | null): void {
     this.#reporter.explain(reason, explanation, peerReason);
   }
 

@@ -106,7 +106,7 @@ export class ClientRole implements AutoRole {
   }
 
   #request(): void {
-    this.#connection.explain('negotiating');
+    this.#connection.explain('negotiating', undefined, null);
     this.#number++;
     this.#connection.sendControl(jsonFrame(FrameKind.FAST_REQUEST, { number: this.#number }));
   }
@@ -191,6 +191,11 @@ export class ClientRole implements AutoRole {
   #failed(failure: FastFailure, peerReason?: PathReason): void {
     this.#settleAttempt();
     this.#connection.explain(failure.reason, failure.message, peerReason);
+    // The peer knows its own reason.
+    if (peerReason === undefined) {
+      const { reason } = failure;
+      this.#connection.sendControl(jsonFrame(FrameKind.FAST_FAILED, { number: this.#number, reason }));
+    }
     this.#settleFirst(failure);
     if (!isDecision(peerReason)) this.askForFastLater();
   }

@@ -16,6 +16,7 @@ export const FrameKind = {
   FAST_REQUEST: 18,
   FAST_GRANT: 19,
   FAST_DECLINE: 20,
+  FAST_FAILED: 21,
 
   CLAIM: 32,
   PROOF: 33,

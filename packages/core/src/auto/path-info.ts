@@ -85,13 +85,14 @@ export class PathReporter {
     return () => void this.#handlers.delete(handler);
   }
 
-  /** Why it is not the fast path. */
-  explain(reason: PathReason, explanation?: string, peerReason = this.#why.peerReason): void {
+  /** Why it is not the fast path. The peer's reason stays what it was where it is left out; `null`: it has none any more. */
+  explain(reason: PathReason, explanation?: string, peerReason?: PathReason | null): void {
     this.#last ??= this.path; // that of the beginning is not told
+    const ofPeer = peerReason === undefined ? this.#why.peerReason : peerReason;
     this.#why = {
       reason,
       ...(explanation !== undefined && { explanation }),
-      ...(peerReason !== undefined && { peerReason }),
+      ...(ofPeer != null && { peerReason: ofPeer }),
     };
     this.tell();
   }
@@ -100,7 +101,13 @@ export class PathReporter {
   tell(): void {
     const { path } = this;
     const last = this.#last;
-    if (last?.kind === path.kind && last.flowing === path.flowing && last.reason === path.reason) return;
+    if (
+      last?.kind === path.kind &&
+      last.flowing === path.flowing &&
+      last.reason === path.reason &&
+      last.peerReason === path.peerReason
+    )
+      return;
     this.#last = path;
     this.#logger.info({ path }, 'the path of the data has changed');
     if (pathChannel.hasSubscribers) pathChannel.publish({ connection: this.#connection, path });

@@ -4,7 +4,7 @@ import type { AutoRole } from './auto-role.js';
 import { requiredPathBroke } from './end-reason.js';
 import { type FastServer, fastReasonOf } from './fast-server.js';
 import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
-import { whole } from './hello.js';
+import { text, whole } from './hello.js';
 import { BASE, type PathNumber } from './session.js';
 
 /** What a session on the accepting side needs of its listener. */
@@ -78,6 +78,10 @@ export class ServerRole implements AutoRole {
   }
 
   negotiation(kind: number, frame: Uint8Array): void {
+    if (kind === FrameKind.FAST_FAILED) {
+      this.#failed(frame);
+      return;
+    }
     if (kind !== FrameKind.FAST_REQUEST)
       throw protocolError(`a frame of kind ${kind} came to the side that accepted`);
     const number = whole(parseJsonFrame(frame), 'number', this.#number + 1, 2 ** 32 - 1);
@@ -96,11 +100,19 @@ export class ServerRole implements AutoRole {
       return;
     }
     if (this.#over || number !== this.#number) return;
-    this.connection.explain('negotiating');
+    this.connection.explain('negotiating', undefined, null);
     const token = fast.grant(this.connection, number);
     this.connection.sendControl(
       jsonFrame(FrameKind.FAST_GRANT, { number, token, addresses: fast.addresses }),
     );
+  }
+
+  /** The peer gives up what it asked for last, or could not even ask. */
+  #failed(frame: Uint8Array): void {
+    const fields = parseJsonFrame(frame);
+    const reason = text(fields, 'reason');
+    if (whole(fields, 'number', 0, 2 ** 32 - 1) !== this.#number || this.connection.path.fast) return;
+    this.connection.explain('peer-declined', `the peer could not use the fast path: ${reason}`, reason);
   }
 
   #decline(number: PathNumber, reason: string): void {
