@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from '@verbmq/core';
-import { type Polling, RdmaTransport } from '@verbmq/native';
+import { type Polling, RdmaTransport, type RdmaTransportOptions } from '@verbmq/native';
 import { describe, expect, onTestFinished, test } from 'vitest';
 
 const host = process.env.VERBMQ_RDMA_ADDRESS as string;
 const MODES: Polling[] = ['event', 'adaptive', 'busy'];
 
 /** A connection whose peer, with a transport of its own, sends everything back. */
-async function connectEcho(polling: Polling): Promise<Connection> {
-  const server = new RdmaTransport({ polling });
-  const client = new RdmaTransport({ polling });
+async function connectEcho(polling: Polling, own: RdmaTransportOptions = {}): Promise<Connection> {
+  const server = new RdmaTransport({ polling, ...own });
+  const client = new RdmaTransport({ polling, ...own });
   onTestFinished(() => client.close().then(() => server.close()));
   const listener = await server.listen({ host, port: 0 });
   listener.onConnection((connection) => {
@@ -23,7 +23,8 @@ async function connectEcho(polling: Polling): Promise<Connection> {
 
 describe.each(MODES)('polling: %s', (polling) => {
   test('no completion is overslept, whatever the pause before it', async () => {
-    const connection = await connectEcho(polling);
+    // No heartbeat wakes who has overslept.
+    const connection = await connectEcho(polling, { heartbeatIntervalMs: 0 });
     let arrived: () => void = () => {};
     connection.onMessage(() => arrived());
     for (let n = 0; n < 300; n++) {

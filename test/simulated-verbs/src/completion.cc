@@ -105,6 +105,14 @@ void pump(queue_pair* pair, bool sends) {
   }
 }
 
+// The oldest first, so that a test knows what it releases.
+std::vector<uint32_t> queue_pairs_oldest_first() {
+  std::vector<uint32_t> numbers;
+  for (const auto& [number, pair] : the_world().queue_pairs) numbers.push_back(number);
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
 }  // namespace
 
 void complete(queue_pair* pair, completion what) {
@@ -148,12 +156,19 @@ ibv_wc failed_entry(uint64_t wr_id, ibv_wc_status status, uint32_t queue_pair) {
   return entry;
 }
 
+void hurry_completions(const completion_queue* queue) {
+  for (const uint32_t number : queue_pairs_oldest_first()) {
+    queue_pair* pair = the_world().find_queue_pair(number);
+    for (const bool sends : {true, false}) {
+      if (pair == nullptr || (sends ? pair->send_cq : pair->recv_cq) != queue) continue;
+      for (auto& each : (sends ? pair->send_completions : pair->receive_completions).queue) each.due_us = 0;
+      pump(pair, sends);
+    }
+  }
+}
+
 void pump_all_completions() {
-  std::vector<uint32_t> numbers;
-  for (const auto& [number, pair] : the_world().queue_pairs) numbers.push_back(number);
-  // The oldest first, so that a test knows what it releases.
-  std::sort(numbers.begin(), numbers.end());
-  for (const uint32_t number : numbers) {
+  for (const uint32_t number : queue_pairs_oldest_first()) {
     if (queue_pair* pair = the_world().find_queue_pair(number)) {
       pump(pair, true);
       pump(pair, false);

@@ -16,6 +16,9 @@ ibv_wc success_entry(const queue_pair* pair, const send_work& work);
 /// rubbish, so that code which reads them fails a test and not a user.
 ibv_wc failed_entry(uint64_t wr_id, ibv_wc_status status, uint32_t queue_pair);
 
+/// Puts what is on its way to the queue, and not held back, into it at once.
+void hurry_completions(const completion_queue* queue);
+
 /// Moves on what a release or a change of a setting has freed.
 void pump_all_completions();
 void pump_cq_events();

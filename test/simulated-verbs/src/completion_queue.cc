@@ -33,9 +33,11 @@ int poll_cq(ibv_cq* plain, int capacity, ibv_wc* entries) {
 }
 
 int req_notify_cq(ibv_cq* plain, int solicited_only) {
-  lock_guard lock(the_world().mutex);
+  world& w = the_world();
+  lock_guard lock(w.mutex);
   if (const int error_number = call_fails("ibv_req_notify_cq")) return error_number;
   auto* queue = static_cast<completion_queue*>(plain);
+  if (w.set.completions_race_arming) hurry_completions(queue);
   // Armed for any completion stays so when a weaker request follows.
   if (!solicited_only) queue->armed = completion_queue::arming::any;
   else if (queue->armed == completion_queue::arming::none) queue->armed = completion_queue::arming::solicited;

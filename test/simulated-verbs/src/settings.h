@@ -34,6 +34,8 @@ namespace simverbs {
   setting(sends_overtake_reads, 0)                                                                                  \
   setting(atomic_results_big_endian, 0)                                                                             \
   setting(fork_protection_unneeded, 1)                                                                              \
+  /* completions on their way to a queue get there just before it is armed, so that no event tells of them */        \
+  setting(completions_race_arming, 0)                                                                               \
   /* where the memory of a shared receive is looked for; else in the domain of the shared receive queue */               \
   setting(shared_receives_in_domain_of_queue_pair, 1)                                                               \
   /* says that a queue pair in error takes no more shared receives */                                               \
