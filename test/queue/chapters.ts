@@ -1,6 +1,6 @@
 // Longer than 300 lines: it is one list of what a queue does.
 import type { Connection } from '@verbmq/core';
-import { type Job, QueueBroker, type QueueBrokerOptions, queue } from '@verbmq/core/queue';
+import { type Job, type Queue, QueueBroker, type QueueBrokerOptions, queue } from '@verbmq/core/queue';
 import { client, type RpcServer, serve } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import { Gate, until, verbmqErrorOf } from '../rpc/support.js';
@@ -286,6 +286,80 @@ export function queues(name: string, setUp: SetUp): void {
       await third;
     });
 
+    test('a queue is full with so many bytes as well, whatever was chosen', async () => {
+      const kib = (n: number) => new Uint8Array(1000).fill(n);
+      const full = async (whenFull: QueueBrokerOptions['whenFull']) => {
+        const { broker, connect } = await brokered(setUp, {
+          maxReadyBytes: 2700,
+          ...(whenFull && { whenFull }),
+        });
+        const jobs = queue<Uint8Array>(await connect(), 'jobs');
+        await jobs.push(kib(1));
+        await jobs.push(kib(2));
+        expect(broker.stats('jobs')?.readyBytes).toBeGreaterThan(2000);
+        return { broker, jobs };
+      };
+      const numbers = async (jobs: Queue<Uint8Array>, count: number) =>
+        (await take(jobs.consume(), count)).map((body) => body[0]);
+      const tooLarge = new Uint8Array(3000);
+
+      const refusing = await full(undefined);
+      for (const body of [kib(3), tooLarge]) {
+        expect(await verbmqErrorOf(refusing.jobs.push(body))).toMatchObject({ reason: 'queue-full' });
+      }
+
+      const oldest = await full('drop-oldest');
+      await oldest.jobs.push(tooLarge); // that nothing else makes room for
+      await oldest.jobs.push(kib(3));
+      expect(await numbers(oldest.jobs, 2)).toEqual([2, 3]);
+      expect(oldest.broker.stats('jobs')).toMatchObject({ dropped: 2, pushed: 3, readyBytes: 0 });
+
+      const newest = await full('drop-newest');
+      await newest.jobs.push(kib(3));
+      expect(await numbers(newest.jobs, 2)).toEqual([1, 2]);
+
+      const waiting = await full('wait');
+      expect(await verbmqErrorOf(waiting.jobs.push(tooLarge))).toMatchObject({ reason: 'queue-full' });
+      const controller = new AbortController();
+      const later = verbmqErrorOf(waiting.jobs.push(kib(3), { signal: controller.signal }));
+      const two = [4, 5].map((n) => waiting.jobs.push(Uint8Array.of(n))); // small, but behind the one that waits
+      await turns(10);
+      expect(await isPending(two[0] as Promise<void>)).toBe(true);
+      controller.abort();
+      await later;
+      await Promise.all(two);
+      expect(await numbers(waiting.jobs, 4)).toEqual([1, 2, 4, 5]);
+      for (const { broker } of [refusing, oldest, newest, waiting]) expect(broker.stats().heldBytes).toBe(0);
+    });
+
+    test('an idle queue makes room for another one, and one at work does not', async () => {
+      const { broker, connect } = await brokered(setUp, { maxQueues: 2 });
+      const connection = await connect();
+      const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => queue<number>(connection, name)) as [
+        Queue<number>,
+        Queue<number>,
+        Queue<number>,
+        Queue<number>,
+      ];
+      await a.push(1);
+      const consumer = b.consume();
+      const waiting = consumer.next();
+      await until(() => broker.stats('b')?.consumers === 1);
+      expect(await verbmqErrorOf(c.push(1))).toMatchObject({ reason: 'queues' });
+      expect(await take(a.consume(), 1)).toEqual([1]);
+      await c.push(2);
+      expect(broker.stats('a')).toBe(undefined);
+      await b.push(3);
+      const held = (await waiting).value as Job<number>;
+      expect(held.body).toBe(3);
+      expect(await verbmqErrorOf(d.push(1))).toMatchObject({ reason: 'queues' });
+      held.acknowledge();
+      await consumer.return(undefined);
+      await d.push(4);
+      expect(await take(c.consume(), 1)).toEqual([2]);
+      expect(broker.stats()).toMatchObject({ queues: 2, consumers: 0 });
+    });
+
     test('a server drains when its consumers are released', async () => {
       const { broker, server, connect } = await brokered(setUp);
       const jobs = queue<number>(await connect(), 'jobs');
@@ -329,8 +403,8 @@ export function queues(name: string, setUp: SetUp): void {
       const push = raw['queue:push'] as unknown as (body: unknown) => Promise<unknown>;
       for (const body of [null, 1, {}, { queue: 'x'.repeat(256) }])
         await expect(push(body)).rejects.toThrow(/queue/);
-      for (const name of ['b', 'c']) await push({ queue: name });
-      expect(await push({ queue: 'd' })).toMatchObject({ refused: 'queues' });
+      for (const name of ['b', 'c', 'd']) await push({ queue: name }); // `jobs` is idle, and makes room
+      expect(await push({ queue: 'e' })).toMatchObject({ refused: 'queues' });
       gate.open();
     });
   });

@@ -15,6 +15,7 @@ import {
   text,
 } from '../rpc/frames.js';
 import { collect, until } from '../rpc/support.js';
+import { turns } from '../support/expectations.js';
 import { fuzz } from '../support/fuzz.js';
 import { take } from '../support/messages.js';
 import { connectPair, repeatedPair } from '../support/pair.js';
@@ -153,6 +154,84 @@ describe('a consumer that is an attack', () => {
   });
 });
 
+describe('a peer that pushes without end', () => {
+  test.each(['refuse', 'wait', 'drop-oldest', 'drop-newest'] as const)(
+    'takes no more memory than was granted: %s',
+    async (whenFull) => {
+      const { broker, raw } = await attacked({ maxReadyBytes: 300_000, maxHeldBytes: 1_000_000, whenFull });
+      const greedy = anything(raw)['queue:work'].stream(
+        (async function* () {
+          await new Promise(() => {});
+        })(),
+        { metadata: { queue: 'held', prefetch: '65536' } },
+      );
+      greedy.next().catch(() => {});
+      await until(() => broker.stats('held')?.consumers === 1);
+      const loose: Promise<unknown>[] = [];
+      const refusals = new Set<unknown>();
+      let most = 0;
+      for (let n = 0; n < 500; n++) {
+        const name = ['held', 'a', 'b', 'c', 'd'][n % 5];
+        const push = anything(raw)['queue:push']({ queue: name, body: new Uint8Array(10_000) });
+        push.then((refusal) => refusals.add((refusal as { refused?: string })?.refused)).catch(() => {});
+        loose.push(push);
+        if (n % 20 === 0) await turns(1);
+        most = Math.max(most, broker.stats().heldBytes);
+      }
+      await until(() => refusals.size > 1 || whenFull.startsWith('drop'));
+      await turns();
+      expect(most).toBeGreaterThan(900_000);
+      expect(most).toBeLessThanOrEqual(1_000_000);
+      for (const name of ['a', 'b', 'c', 'd'])
+        expect(broker.stats(name)?.readyBytes).toBeLessThanOrEqual(300_000);
+      expect(broker.stats('held')?.unacknowledged).toBeGreaterThan(10);
+      expect(refusals).toContain('memory');
+      raw.abort('enough');
+      await until(() => broker.stats().consumers === 0);
+      for (const name of ['held', 'a', 'b', 'c', 'd']) {
+        const far = await honest(broker);
+        const ready = broker.stats(name)?.ready ?? 0;
+        let taken = 0;
+        if (ready > 0) {
+          for await (const job of queue(far, name).consume({ prefetch: 100 })) {
+            job.acknowledge();
+            if (++taken === ready) break;
+          }
+        }
+      }
+      expect(broker.stats().heldBytes).toBe(0);
+    },
+  );
+
+  test('bodies count as what they take, not as what they were sent as', async () => {
+    const { broker, raw } = await attacked({ maxReadyBytes: 1_000_000 });
+    const push = (body: unknown) => anything(raw)['queue:push']({ queue: 'q', body });
+    expect(await push(new Array<null>(100_000).fill(null))).toMatchObject({ refused: 'queue-full' });
+    expect(
+      await push(Object.fromEntries(Array.from({ length: 30_000 }, (_, n) => [`${n}`, []]))),
+    ).toMatchObject({ refused: 'queue-full' });
+    expect(await push('x'.repeat(600_000))).toMatchObject({ refused: 'queue-full' });
+    expect(await push('x'.repeat(400_000))).toBe(undefined);
+    expect(broker.stats('q')?.readyBytes).toBeGreaterThan(400_000);
+  });
+
+  test('cannot use up the names of queues', async () => {
+    const { broker, raw } = await attacked({ maxQueues: 10 });
+    for (let n = 0; n < 100; n++) {
+      await queue<number>(raw, `q${n}`).push(n);
+      expect(await first(queue(raw, `q${n}`))).toBe(n);
+    }
+    const api = anything(raw);
+    for (let n = 0; n < 100; n++) {
+      // Refused after the name was taken.
+      const stream = api['queue:work'].stream(undefined, { metadata: { queue: `x${n}`, prefetch: '0' } });
+      await expect(stream.next()).rejects.toThrow();
+    }
+    expect(broker.stats().queues).toBe(10);
+    expect(await first(queue(await honest(broker), 'mine'), broker)).toBe('here');
+  });
+});
+
 describe('anything at all', () => {
   const connect = repeatedPair(setUp);
   const name = fc.constantFrom('a', 'b', '', '__proto__', 'x'.repeat(300));
@@ -181,7 +260,7 @@ describe('anything at all', () => {
     'queues stay within their bounds, give back what a consumer held, and serve others',
     fc.asyncProperty(fc.array(fc.oneof(push, work), { maxLength: 15 }), async (steps) => {
       const { broker, server, raw, far } = await attacked(
-        { maxReady: 5, maxQueues: 4, maxAttempts: 3 },
+        { maxReady: 5, maxQueues: 4, maxAttempts: 3, maxReadyBytes: 2000, maxHeldBytes: 4000 },
         connect,
       );
       const api = anything(raw);
@@ -204,12 +283,17 @@ describe('anything at all', () => {
       raw.abort('enough');
       await Promise.all([far.closed, Promise.allSettled(loose)]);
       await until(() => server.stats().running === 0);
+      let waiting = 0;
       for (const queueName of ['a', 'b', '__proto__', 'honest']) {
         const stats = broker.stats(queueName);
         if (stats === undefined) continue;
         expect(stats).toMatchObject({ consumers: 0, unacknowledged: 0 });
         expect(stats.ready + stats.acknowledged + stats.dead).toBe(stats.pushed);
+        expect(stats.readyBytes > 0).toBe(stats.ready > 0);
+        waiting += stats.readyBytes;
       }
+      expect(broker.stats().heldBytes).toBe(waiting);
+      expect(waiting).toBeLessThanOrEqual(4000);
     }),
     1 / 3,
   );

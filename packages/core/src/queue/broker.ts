@@ -4,6 +4,7 @@ import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { checkInteger } from '../contract/options.js';
 import type { CallContext } from '../rpc/service.js';
 import { Consumer, type Verdict } from './consumer.js';
+import { HeldBytes } from './held-bytes.js';
 import { type QueueStats, type WhenFull, WorkQueue, type WorkQueueLimits } from './work-queue.js';
 
 export interface QueueBrokerOptions {
@@ -11,6 +12,13 @@ export interface QueueBrokerOptions {
   readonly codec?: Codec;
   /** The work that may wait in one queue. Default 100,000. */
   readonly maxReady?: number;
+  /** The memory that the work that waits in one queue may take, in bytes, as it is estimated from the bodies. Default 256 MiB. */
+  readonly maxReadyBytes?: number;
+  /**
+   * The same for all queues together, with the work that is being done and the pushes that wait for room. Beyond it pushes
+   * are refused with `ERR_VERBMQ_OVERLOADED`, unless the queue can drop something. Default 1 GiB.
+   */
+  readonly maxHeldBytes?: number;
   /**
    * What becomes of a push to a queue that is full: it is refused with `ERR_VERBMQ_OVERLOADED` (default), it waits, or what has
    * waited longest or what comes is dropped, and counted.
@@ -20,10 +28,20 @@ export interface QueueBrokerOptions {
   readonly maxAttempts?: number;
   /** A consumer that does not acknowledge within this time loses the work to another one, in milliseconds. Default: never. */
   readonly ackTimeoutMs?: number;
-  /** How many queues there may be. They come into being with their first use. Default 10,000. */
+  /**
+   * How many queues there may be. They come into being with their first use; one in which nothing waits, and at which nobody
+   * does, makes room for another. Default 10,000.
+   */
   readonly maxQueues?: number;
   /** Gets work that is given up: after `maxAttempts`, or rejected for good. */
   readonly onDead?: (queue: string, body: unknown, attempts: number) => void;
+}
+
+export interface QueueBrokerStats {
+  readonly queues: number;
+  readonly consumers: number;
+  /** About how much memory the work takes, in bytes: what waits, what is being done, and what waits for room. */
+  readonly heldBytes: number;
 }
 
 /** What a push carries. */
@@ -37,6 +55,8 @@ export interface Refusal {
   readonly refused: string;
   readonly message: string;
 }
+
+const MIB = 1024 * 1024;
 
 /** The most that one consumer may have unacknowledged, and the longest name of a queue in characters. */
 const MAX_PREFETCH = 65_536;
@@ -58,6 +78,8 @@ export class QueueBroker {
   readonly #maxQueues: number;
   readonly #ackTimeoutMs: number | undefined;
   readonly #queues = new Map<string, WorkQueue>();
+  /** Those that were idle when they were last heard of, the longest first. Some may be at work again. */
+  readonly #idle = new Set<WorkQueue>();
   readonly #consumers = new Set<Consumer>();
 
   /** What `serve` takes, alone or among other methods. */
@@ -71,9 +93,15 @@ export class QueueBroker {
     this.#codec = options.codec ?? new MsgpackCodec();
     this.#limits = {
       maxReady: checkInteger('maxReady', options.maxReady ?? 100_000, 1, 2 ** 31),
+      maxReadyBytes: bytes('maxReadyBytes', options.maxReadyBytes ?? 256 * MIB),
+      held: new HeldBytes(bytes('maxHeldBytes', options.maxHeldBytes ?? 1024 * MIB)),
       whenFull: options.whenFull ?? 'refuse',
       maxAttempts: checkInteger('maxAttempts', options.maxAttempts ?? 2 ** 31, 1, 2 ** 31),
-      onDead: options.onDead,
+      onDead: options.onDead ?? (() => {}),
+      onIdle: (queue) => {
+        this.#idle.delete(queue);
+        this.#idle.add(queue);
+      },
     };
     if (!['refuse', 'wait', 'drop-oldest', 'drop-newest'].includes(this.#limits.whenFull)) {
       throw new TypeError(`whenFull cannot be ${JSON.stringify(options.whenFull)}`);
@@ -98,9 +126,17 @@ export class QueueBroker {
     await this.#queue(queue).push(this.#copy(body), { signal: signal ?? new AbortController().signal });
   }
 
-  /** Of one queue; `undefined` while nobody has used it. */
-  stats(queue: string): QueueStats | undefined {
-    return this.#queues.get(queue)?.stats();
+  /** Of one queue; `undefined` while nobody has used it, or when it was idle and has made room for another. */
+  stats(queue: string): QueueStats | undefined;
+  /** Of all queues together. */
+  stats(): QueueBrokerStats;
+  stats(queue?: string): QueueStats | QueueBrokerStats | undefined {
+    if (queue !== undefined) return this.#queues.get(queue)?.stats();
+    return {
+      queues: this.#queues.size,
+      consumers: this.#consumers.size,
+      heldBytes: this.#limits.held.held,
+    };
   }
 
   /** Lets all consumers go, so that a server can drain. What they had not acknowledged waits again. */
@@ -149,16 +185,31 @@ export class QueueBroker {
     }
     let queue = this.#queues.get(name);
     if (queue === undefined) {
-      if (this.#queues.size >= this.#maxQueues) {
+      if (this.#queues.size >= this.#maxQueues && !this.#removeIdle()) {
         throw new VerbmqError('ERR_VERBMQ_OVERLOADED', `there are ${this.#maxQueues} queues already`, {
           reason: 'queues',
         });
       }
       queue = new WorkQueue(name, this.#limits);
       this.#queues.set(name, queue);
+      this.#idle.add(queue);
     }
     return queue;
   }
+
+  #removeIdle(): boolean {
+    for (const queue of this.#idle) {
+      this.#idle.delete(queue);
+      if (!queue.idle || this.#queues.get(queue.name) !== queue) continue;
+      this.#queues.delete(queue.name);
+      return true;
+    }
+    return false;
+  }
+}
+
+function bytes(name: string, value: number): number {
+  return checkInteger(name, value, 1, Number.MAX_SAFE_INTEGER);
 }
 
 /** Takes verdicts until there are no more, or until one makes no sense: then the consumer has to go. */

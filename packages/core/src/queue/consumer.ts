@@ -70,7 +70,7 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
     this.#given.delete(tag);
     if (given.timer !== undefined) clearWheelTimer(given.timer);
     if (this.#outgoing.length > 0) this.#outgoing = this.#outgoing.filter((delivery) => delivery.tag !== tag);
-    if (verdict === 'done') this.#queue.acknowledged();
+    if (verdict === 'done') this.#queue.acknowledged(given.entry);
     else this.#queue.rejected(given.entry, verdict === 'again');
   }
 

@@ -1,14 +1,20 @@
 import { VerbmqError } from '../contract/errors.js';
 import type { Consumer } from './consumer.js';
+import { entryBytes, type HeldBytes } from './held-bytes.js';
 
 /** What becomes of a push to a queue that is full. */
 export type WhenFull = 'refuse' | 'wait' | 'drop-oldest' | 'drop-newest';
 
 export interface WorkQueueLimits {
   readonly maxReady: number;
+  readonly maxReadyBytes: number;
+  /** Shared with all other queues. */
+  readonly held: HeldBytes;
   readonly whenFull: WhenFull;
   readonly maxAttempts: number;
-  readonly onDead: ((queue: string, body: unknown, attempts: number) => void) | undefined;
+  readonly onDead: (queue: string, body: unknown, attempts: number) => void;
+  /** The queue holds nothing, and nobody waits at it. */
+  readonly onIdle: (queue: WorkQueue) => void;
 }
 
 /** Who pushes, and may stop waiting for room. */
@@ -16,10 +22,17 @@ export interface Pusher {
   readonly signal: AbortSignal;
 }
 
+/** Somebody who waits for room. */
+interface Waiting {
+  readonly entry: Entry;
+  readonly taken: () => void;
+}
+
 /** Work that waits or is being done. */
 export interface Entry {
-  readonly id: number;
   readonly body: unknown;
+  /** About how much memory it takes. */
+  readonly bytes: number;
   /** How often it was given to a consumer. */
   attempts: number;
 }
@@ -27,6 +40,8 @@ export interface Entry {
 export interface QueueStats {
   /** Waiting for a consumer. */
   readonly ready: number;
+  /** About how much memory that takes, in bytes. */
+  readonly readyBytes: number;
   /** Given to a consumer, and not acknowledged yet. */
   readonly unacknowledged: number;
   readonly consumers: number;
@@ -49,8 +64,9 @@ export class WorkQueue {
   #consumers: Consumer[] = [];
   /** Whose turn it is. */
   #turn = 0;
-  #waiting: (() => void)[] = [];
-  #ids = 0;
+  /** Those who wait for room, each in its turn. */
+  #waiting: Waiting[] = [];
+  #readyBytes = 0;
   #unacknowledged = 0;
   #pushed = 0;
   #acknowledged = 0;
@@ -79,6 +95,7 @@ export class WorkQueue {
   stats(): QueueStats {
     return {
       ready: this.ready,
+      readyBytes: this.#readyBytes,
       unacknowledged: this.#unacknowledged,
       consumers: this.#consumers.length,
       pushed: this.#pushed,
@@ -91,30 +108,33 @@ export class WorkQueue {
 
   /**
    * Resolves when the work is taken.
-   * @throws VerbmqError `ERR_VERBMQ_OVERLOADED` where the queue is full and refuses.
+   * @throws VerbmqError `ERR_VERBMQ_OVERLOADED` where the queue is full and refuses; where the work is larger than what the
+   *   queue may hold; and where all queues together are full.
    */
   async push(body: unknown, pusher: Pusher): Promise<void> {
-    while (this.ready >= this.#limits.maxReady) {
-      const { whenFull, maxReady } = this.#limits;
-      if (whenFull === 'refuse') {
-        throw new VerbmqError('ERR_VERBMQ_OVERLOADED', `the queue ${this.name} holds ${maxReady} already`, {
-          reason: 'queue-full',
+    const { maxReadyBytes, whenFull, held } = this.#limits;
+    const entry: Entry = { body, bytes: entryBytes(body, maxReadyBytes), attempts: 0 };
+    try {
+      if (whenFull === 'drop-oldest') this.#makeRoom(entry);
+      if (!this.#fits(entry) || this.#waiting.length > 0) {
+        if (whenFull === 'drop-newest' || whenFull === 'drop-oldest') {
+          this.#dropped++;
+          return;
+        }
+        if (whenFull === 'refuse' || entry.bytes > maxReadyBytes) throw this.#full(entry);
+      }
+      if (!held.fits(entry.bytes)) {
+        throw new VerbmqError('ERR_VERBMQ_OVERLOADED', `the queues hold ${held.held} bytes already`, {
+          reason: 'memory',
         });
       }
-      if (whenFull === 'drop-newest') {
-        this.#dropped++;
-        return;
-      }
-      if (whenFull === 'drop-oldest') {
-        this.#shift();
-        this.#dropped++;
-      } else {
-        await this.#room(pusher.signal);
-      }
+      held.take(entry.bytes);
+      if (!this.#fits(entry) || this.#waiting.length > 0) await this.#room(entry, pusher.signal);
+      else this.#take(entry);
+      this.dispatch();
+    } finally {
+      this.#noteIdle();
     }
-    this.#pushed++;
-    this.#ready.push({ id: ++this.#ids, body, attempts: 0 });
-    this.dispatch();
   }
 
   add(consumer: Consumer): void {
@@ -130,12 +150,15 @@ export class WorkQueue {
     if (this.#turn > index) this.#turn--;
     for (const entry of [...unacknowledged].reverse()) this.#again(entry);
     this.dispatch();
+    this.#noteIdle();
   }
 
-  acknowledged(): void {
+  acknowledged(entry: Entry): void {
     this.#unacknowledged--;
     this.#acknowledged++;
+    this.#limits.held.giveBack(entry.bytes);
     this.dispatch();
+    this.#noteIdle();
   }
 
   /** Work was not done: it is given to somebody again, or given up. */
@@ -143,6 +166,7 @@ export class WorkQueue {
     if (again) this.#again(entry);
     else this.#giveUp(entry);
     this.dispatch();
+    this.#noteIdle();
   }
 
   /** Gives what waits to those who have room, each in turn. */
@@ -164,12 +188,46 @@ export class WorkQueue {
     }
   }
 
+  #noteIdle(): void {
+    if (this.idle) this.#limits.onIdle(this);
+  }
+
+  #fits(entry: Entry): boolean {
+    const { maxReady, maxReadyBytes } = this.#limits;
+    return this.ready < maxReady && this.#readyBytes + entry.bytes <= maxReadyBytes;
+  }
+
+  #full(entry: Entry): VerbmqError {
+    return new VerbmqError(
+      'ERR_VERBMQ_OVERLOADED',
+      `the queue ${this.name} holds ${this.ready} already, of ${this.#readyBytes} bytes: there is no room for ${entry.bytes} more`,
+      { reason: 'queue-full' },
+    );
+  }
+
+  /** Drops what has waited longest, unless that would not make room for `entry`. */
+  #makeRoom(entry: Entry): void {
+    const { maxReadyBytes, held } = this.#limits;
+    if (entry.bytes > maxReadyBytes || !held.fits(entry.bytes, this.#readyBytes)) return;
+    while (!this.#fits(entry) || !held.fits(entry.bytes)) {
+      held.giveBack((this.#shift() as Entry).bytes);
+      this.#dropped++;
+    }
+  }
+
+  #take(entry: Entry): void {
+    this.#pushed++;
+    this.#ready.push(entry);
+    this.#readyBytes += entry.bytes;
+  }
+
   #again(entry: Entry): void {
     if (entry.attempts >= this.#limits.maxAttempts) {
       this.#giveUp(entry);
       return;
     }
     this.#unacknowledged--;
+    this.#readyBytes += entry.bytes;
     if (this.#head > 0) this.#ready[--this.#head] = entry;
     else this.#ready.unshift(entry);
   }
@@ -177,13 +235,15 @@ export class WorkQueue {
   #giveUp(entry: Entry): void {
     this.#unacknowledged--;
     this.#dead++;
-    this.#limits.onDead?.(this.name, entry.body, entry.attempts);
+    this.#limits.held.giveBack(entry.bytes);
+    this.#limits.onDead(this.name, entry.body, entry.attempts);
   }
 
   #shift(): Entry | undefined {
     const entry = this.#ready[this.#head];
     if (entry === undefined) return undefined;
     this.#ready[this.#head++] = undefined as unknown as Entry;
+    this.#readyBytes -= entry.bytes;
     if (this.#head === this.#ready.length) {
       this.#ready = [];
       this.#head = 0;
@@ -191,22 +251,42 @@ export class WorkQueue {
       this.#ready = this.#ready.slice(this.#head);
       this.#head = 0;
     }
-    this.#waiting.shift()?.();
+    this.#admit();
     return entry;
   }
 
-  /** Resolves when something has left the queue; rejects when the pusher does not wait any more. */
-  #room(signal: AbortSignal): Promise<void> {
+  /** Takes what waits for room, as far as there is room now. */
+  #admit(): void {
+    for (let next = this.#waiting[0]; next !== undefined && this.#fits(next.entry); next = this.#waiting[0]) {
+      this.#waiting.shift();
+      this.#take(next.entry);
+      next.taken();
+    }
+  }
+
+  /** Resolves when `entry` was taken; rejects when the pusher does not wait any more. */
+  #room(entry: Entry, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const turn = (): void => {
-        signal.removeEventListener('abort', leave);
-        resolve();
+      const waiting: Waiting = {
+        entry,
+        taken: () => {
+          signal.removeEventListener('abort', leave);
+          resolve();
+        },
       };
       const leave = (): void => {
-        this.#waiting.splice(this.#waiting.indexOf(turn), 1);
+        const index = this.#waiting.indexOf(waiting);
+        if (index >= 0) this.#waiting.splice(index, 1);
+        this.#limits.held.giveBack(entry.bytes);
+        this.#admit(); // what waited behind it may be smaller
+        this.dispatch();
         reject(signal.reason);
       };
-      this.#waiting.push(turn);
+      if (signal.aborted) {
+        leave();
+        return;
+      }
+      this.#waiting.push(waiting);
       signal.addEventListener('abort', leave, { once: true });
     });
   }
