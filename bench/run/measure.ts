@@ -16,6 +16,8 @@ const WARM_UP_LIMIT_MS = 5000;
 const WARM_UP_LIMIT_FACTOR = 5;
 /** A rate that is not higher than the best before by so much has not grown. */
 const STEADY_GROWTH = 1.03;
+/** It is steady when it has not grown for so many slices. */
+const STEADY_SLICES = 4;
 
 export interface MeasureOptions {
   readonly placement: Placement;
@@ -81,7 +83,7 @@ async function warmUp(pair: EchoPair, { bytes, inFlight }: Scenario, seconds: nu
   let elapsedMs = 0;
   while (
     (messages < WARM_UP_MESSAGES && elapsedMs < WARM_UP_LIMIT_MS) ||
-    (slicesWithoutGrowth < 2 && elapsedMs < steadyLimitMs)
+    (slicesWithoutGrowth < STEADY_SLICES && elapsedMs < steadyLimitMs)
   ) {
     const slice = await pair.load({ bytes, inFlight, durationMs });
     messages += slice.messages;

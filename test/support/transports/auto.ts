@@ -57,20 +57,23 @@ export function autoOverMemorySetUp(fast: FastSides): SetUp {
 /** What auto puts before each message. */
 const HEADER_BYTES = 16;
 
-/** Auto as users have it, upon TCP or TLS, on a machine without RDMA. */
-export function autoOverTcpSetUp(below: SetUp): SetUp {
-  const options = { resumeWindowMs: RESUME_WINDOW_MS };
+/** VerbmqTransport that listens and connects with what `below` needs for that, as certificates. */
+function transportUpon(below: SetUp): typeof VerbmqTransport {
   const { listenOptions, connectOptions } = below.peer;
-
-  class BoundTransport extends VerbmqTransport {
+  return class extends VerbmqTransport {
     override listen(address: Address, own?: AnyListenOptions): Promise<Listener> {
       return super.listen(address, { ...own, ...listenOptions });
     }
     override connect(address: Address, own?: AnyConnectOptions): Promise<Connection> {
       return super.connect(address, { ...own, ...connectOptions });
     }
-  }
+  };
+}
 
+/** Auto as users have it, upon TCP or TLS, on a machine without RDMA. */
+export function autoOverTcpSetUp(below: SetUp): SetUp {
+  const options = { resumeWindowMs: RESUME_WINDOW_MS };
+  const BoundTransport = transportUpon(below);
   return {
     ...below,
     ...AUTO,
@@ -80,20 +83,39 @@ export function autoOverTcpSetUp(below: SetUp): SetUp {
   };
 }
 
-/** Auto upon TCP, with RDMA on the simulated device of this process as its fast path. */
-export function autoOverSimulatedRdmaSetUp(device: SimulatedDevice): SetUp {
+/** Where no library is: a side that has no RDMA. */
+const NO_LIBRARIES = { ibverbs: '/none/libibverbs.so', rdmacm: '/none/librdmacm.so' };
+
+/** Auto upon TCP or TLS, with RDMA on the simulated device of this process as the fast path of these sides. */
+export function autoOverSimulatedRdmaSetUp(
+  device: SimulatedDevice,
+  below: SetUp = tcpSetUp(),
+  sides: FastSides = 'both',
+): SetUp {
   const rdma = { libraries: device.libraries };
-  const below = simulatedRdmaSetUp(device);
+  const ofPeer = simulatedRdmaSetUp(device).peer;
+  const BoundTransport = transportUpon(below);
+  let made = 0;
   return {
-    ...tcpSetUp(),
+    ...below,
     ...AUTO,
     crossesProcesses: false,
     peer: {
       ...below.peer,
       module: 'verbmq',
       name: 'VerbmqTransport',
-      options: { resumeWindowMs: RESUME_WINDOW_MS, rdma: below.peer.options },
+      options: { resumeWindowMs: RESUME_WINDOW_MS, rdma: ofPeer.options },
+      ...(ofPeer.preparation !== undefined && { preparation: ofPeer.preparation }),
     },
-    createTransport: (own) => new VerbmqTransport({ resumeWindowMs: RESUME_WINDOW_MS, ...own, rdma }),
+    // A test makes the transport of its listener first.
+    createTransport: (own) => {
+      const isServer = made++ % 2 === 0;
+      const hasFast = sides === 'both' || sides === (isServer ? 'server' : 'client');
+      return new BoundTransport({
+        resumeWindowMs: RESUME_WINDOW_MS,
+        ...own,
+        rdma: hasFast ? rdma : { libraries: NO_LIBRARIES },
+      });
+    },
   };
 }
