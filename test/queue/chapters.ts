@@ -307,6 +307,7 @@ export function queues(name: string, setUp: SetUp): void {
       for (const body of [kib(3), tooLarge]) {
         expect(await verbmqErrorOf(refusing.jobs.push(body))).toMatchObject({ reason: 'queue-full' });
       }
+      expect(await numbers(refusing.jobs, 2)).toEqual([1, 2]);
 
       const oldest = await full('drop-oldest');
       await oldest.jobs.push(tooLarge); // that nothing else makes room for

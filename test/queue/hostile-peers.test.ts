@@ -1,3 +1,4 @@
+// Longer than 300 lines: it is one list of what a peer can try.
 import type { Connection } from '@verbmq/core';
 import { QueueBroker, type QueueBrokerOptions, queue } from '@verbmq/core/queue';
 import { client, rpcStats, serve } from '@verbmq/core/rpc';
