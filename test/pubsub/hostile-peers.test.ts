@@ -87,6 +87,7 @@ describe('a subscriber that is an attack', () => {
     for (let n = 0; n < 10_000; n++) broker.publish('a', new Uint8Array(1000));
     await turns();
     expect(rpcStats(far).backlogBytes).toBeLessThan(64 * 1024 * 1024);
+    expect(broker.stats().heldBytes).toBeLessThan(101 * 1100); // the 100 that may wait
     raw.abort('gone');
     await far.closed;
     await until(() => broker.stats().subscriptions === 0);
@@ -101,6 +102,65 @@ describe('a subscriber that is an attack', () => {
     expect(broker.publish(topic, 2)).toBe(1);
     expect((await events.next()).value?.body).toBe(1);
     expect((await events.next()).value?.body).toBe(2);
+  });
+});
+
+describe('subscribers that do not read', () => {
+  const silent = async (raw: Connection, count: number, whenSlow: string, maxQueuedBytes?: string) => {
+    for (let n = 0; n < count; n++) {
+      const events = anything(raw)['pubsub:subscribe'].stream(undefined, {
+        metadata: {
+          ...subscription(`${n}.#`, '99999999', whenSlow),
+          ...(maxQueuedBytes && { maxQueuedBytes }),
+        },
+      });
+      await events.next();
+    }
+  };
+
+  test.each(['drop-oldest', 'drop-newest', 'disconnect'])(
+    'hold no more bytes than they may: %s',
+    async (whenSlow) => {
+      const { broker, raw } = await attacked({ maxQueuedBytes: 300_000, maxHeldBytes: 1_000_000 });
+      await silent(raw, 10, whenSlow, String(2 ** 53 - 1));
+      let most = 0;
+      for (let n = 0; n < 2000; n++) {
+        broker.publish(`${n % 10}.a`, new Uint8Array(10_000));
+        most = Math.max(most, broker.stats().heldBytes);
+        if (n % 50 === 0) await turns(1);
+      }
+      expect(most).toBeGreaterThan(whenSlow === 'disconnect' ? 300_000 : 900_000);
+      expect(most).toBeLessThanOrEqual(1_000_000);
+      raw.abort('enough');
+      await until(() => broker.stats().subscriptions === 0);
+      expect(broker.stats().heldBytes).toBe(0);
+    },
+  );
+
+  test('do not keep events from those who do', async () => {
+    const { broker, raw } = await attacked({ maxHeldBytes: 100_000 });
+    const { client: near, server: far } = await connectPair(setUp);
+    serve(far, broker.service);
+    const events = pubsub(near).subscribe<Uint8Array>('#');
+    await events.ready;
+    await silent(raw, 10, 'drop-newest');
+    for (let n = 0; n < 500; n++) {
+      broker.publish(`${n % 10}.a`, new Uint8Array(10_000).fill(n % 256));
+      expect((await events.next()).value).toMatchObject({ dropped: 0 });
+    }
+    expect(broker.stats().dropped).toBeGreaterThan(0);
+    expect(broker.stats().heldBytes).toBeLessThanOrEqual(100_000);
+  });
+
+  test('share the memory of an event that waits for all of them', async () => {
+    const { broker, raw } = await attacked();
+    for (let n = 0; n < 20; n++) {
+      await anything(raw)
+        ['pubsub:subscribe'].stream(undefined, { metadata: subscription('a') })
+        .next();
+    }
+    for (let n = 0; n < 90; n++) broker.publish('a', new Uint8Array(10_000));
+    expect(broker.stats().heldBytes).toBeLessThan(90 * 10_100);
   });
 });
 
@@ -139,6 +199,7 @@ describe('anything at all', () => {
     metadata: fc.record(
       {
         pattern,
+        maxQueuedBytes: fc.constantFrom('1', '2000', '0', 'x', ''),
         maxQueued: fc.constantFrom('1', '2', '99999999', '0', '-1', 'x', ''),
         whenSlow: fc.constantFrom('drop-oldest', 'drop-newest', 'disconnect', 'never', ''),
       },
@@ -173,7 +234,7 @@ describe('anything at all', () => {
       raw.abort('enough');
       await Promise.all([far.closed, Promise.allSettled(loose)]);
       await until(() => server.stats().running === 0);
-      expect(broker.stats().subscriptions).toBe(0);
+      expect(broker.stats()).toMatchObject({ subscriptions: 0, heldBytes: 0 });
     }),
     1 / 3,
   );

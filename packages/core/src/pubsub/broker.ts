@@ -3,7 +3,7 @@ import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { VerbmqError } from '../contract/errors.js';
 import { checkInteger } from '../contract/options.js';
 import type { CallContext } from '../rpc/service.js';
-import { type Item, Subscriber, type WhenSlow } from './subscriber.js';
+import { Event, type Item, Subscriber, Tally, type WhenSlow } from './subscriber.js';
 import { TopicTree } from './topic-tree.js';
 
 export interface PubsubBrokerOptions {
@@ -11,6 +11,13 @@ export interface PubsubBrokerOptions {
   readonly codec?: Codec;
   /** The most events that may wait for one subscriber, whatever it asks for. Default 10,000. */
   readonly maxQueued?: number;
+  /** The most bytes of events that may wait for one subscriber, whatever it asks for; one event may always wait. Default 64 MiB. */
+  readonly maxQueuedBytes?: number;
+  /**
+   * The most bytes of events that may wait for all subscribers together, each event counted once. Beyond it those that are
+   * behind do not get what comes, or are disconnected where they chose that. Default 1 GiB.
+   */
+  readonly maxHeldBytes?: number;
   /** How many subscriptions there may be. Default 100,000. */
   readonly maxSubscriptions?: number;
 }
@@ -18,10 +25,12 @@ export interface PubsubBrokerOptions {
 export interface PubsubStats {
   readonly subscriptions: number;
   readonly published: number;
-  /** Events that were given to subscribers, each subscriber counted. */
+  /** Events that were given to subscribers or wait for them, each subscriber counted. */
   readonly delivered: number;
   /** Events that slow subscribers did not get. */
   readonly dropped: number;
+  /** The bytes of the events that wait, each event counted once. */
+  readonly heldBytes: number;
 }
 
 /** What is published. */
@@ -30,6 +39,7 @@ export interface Publication {
   readonly body: unknown;
 }
 
+const MIB = 1024 * 1024;
 const POLICIES: readonly string[] = ['drop-oldest', 'drop-newest', 'disconnect'] satisfies WhenSlow[];
 
 /**
@@ -45,12 +55,12 @@ const POLICIES: readonly string[] = ['drop-oldest', 'drop-newest', 'disconnect']
 export class PubsubBroker {
   readonly #codec: Codec;
   readonly #maxQueued: number;
+  readonly #maxQueuedBytes: number;
   readonly #maxSubscriptions: number;
+  readonly #tally: Tally;
   readonly #tree = new TopicTree<Subscriber>();
   readonly #subscribers = new Set<Subscriber>();
   #published = 0;
-  #delivered = 0;
-  #dropped = 0;
 
   /** What `serve` takes, alone or among other methods. */
   readonly service = {
@@ -62,6 +72,8 @@ export class PubsubBroker {
   constructor(options: PubsubBrokerOptions = {}) {
     this.#codec = options.codec ?? new MsgpackCodec();
     this.#maxQueued = checkInteger('maxQueued', options.maxQueued ?? 10_000, 1, 2 ** 31);
+    this.#maxQueuedBytes = bytes('maxQueuedBytes', options.maxQueuedBytes ?? 64 * MIB);
+    this.#tally = new Tally(bytes('maxHeldBytes', options.maxHeldBytes ?? 1024 * MIB));
     this.#maxSubscriptions = checkInteger(
       'maxSubscriptions',
       options.maxSubscriptions ?? 100_000,
@@ -71,20 +83,16 @@ export class PubsubBroker {
   }
 
   /**
-   * Answers with the number of subscribers that get it.
+   * Answers with the number of subscribers that get it: to whom it is sent, or for whom it waits.
    * @throws TypeError for what is no topic, VerbmqError `ERR_VERBMQ_ENCODE`.
    */
   publish(topic: string, body: unknown): number {
     const subscribers = this.#tree.match(topic);
     this.#published++;
     if (subscribers.size === 0) return 0;
-    const event = Uint8Array.from(this.#codec.encode({ topic, body }, 0));
+    const event = new Event(Uint8Array.from(this.#codec.encode({ topic, body }, 0)));
     let reached = 0;
-    for (const subscriber of subscribers) {
-      if (subscriber.offer(event)) reached++;
-      else this.#dropped++;
-    }
-    this.#delivered += reached;
+    for (const subscriber of subscribers) if (subscriber.offer(event)) reached++;
     return reached;
   }
 
@@ -92,8 +100,9 @@ export class PubsubBroker {
     return {
       subscriptions: this.#tree.size,
       published: this.#published,
-      delivered: this.#delivered,
-      dropped: this.#dropped,
+      delivered: this.#tally.delivered,
+      dropped: this.#tally.dropped,
+      heldBytes: this.#tally.heldBytes,
     };
   }
 
@@ -110,16 +119,25 @@ export class PubsubBroker {
   }
 
   #subscribe(context: CallContext): AsyncIterable<Item> {
-    const { pattern = '', maxQueued, whenSlow = '' } = context.metadata;
+    const {
+      pattern = '',
+      maxQueued,
+      maxQueuedBytes = this.#maxQueuedBytes,
+      whenSlow = '',
+    } = context.metadata;
     if (!POLICIES.includes(whenSlow)) throw new TypeError(`whenSlow is one of ${POLICIES.join(', ')}`);
-    const queued = checkInteger('maxQueued', Number(maxQueued), 1, 2 ** 31);
+    const limits = {
+      maxQueued: Math.min(checkInteger('maxQueued', Number(maxQueued), 1, 2 ** 31), this.#maxQueued),
+      maxQueuedBytes: Math.min(bytes('maxQueuedBytes', Number(maxQueuedBytes)), this.#maxQueuedBytes),
+      whenSlow: whenSlow as WhenSlow,
+    };
     if (this.#tree.size >= this.#maxSubscriptions) {
       throw new VerbmqError(
         'ERR_VERBMQ_OVERLOADED',
         `there are ${this.#maxSubscriptions} subscriptions already`,
       );
     }
-    const subscriber = new Subscriber(Math.min(queued, this.#maxQueued), whenSlow as WhenSlow, () => {
+    const subscriber = new Subscriber(limits, this.#tally, () => {
       this.#tree.delete(pattern, subscriber);
       this.#subscribers.delete(subscriber);
     });
@@ -127,4 +145,8 @@ export class PubsubBroker {
     this.#subscribers.add(subscriber);
     return subscriber;
   }
+}
+
+function bytes(name: string, value: number): number {
+  return checkInteger(name, value, 1, Number.MAX_SAFE_INTEGER);
 }

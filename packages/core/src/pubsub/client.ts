@@ -12,6 +12,8 @@ import type { Item, WhenSlow } from './subscriber.js';
 export interface SubscribeOptions {
   /** The events that may wait at the broker for this subscriber, beside those under way. Default 1,000, and the broker's limit. */
   readonly maxQueued?: number;
+  /** The same in bytes, as the events are encoded; one event may always wait. Default: the broker's limit. */
+  readonly maxQueuedBytes?: number;
   /** What becomes of events beyond that. Default `'drop-oldest'`. */
   readonly whenSlow?: WhenSlow;
   readonly signal?: AbortSignal;
@@ -66,11 +68,18 @@ export class Pubsub {
    * and with `ERR_VERBMQ_OVERLOADED` where a slow subscriber was chosen to be disconnected.
    */
   subscribe<Body>(pattern: string, options: SubscribeOptions = {}): Subscription<Body> {
-    const { maxQueued = 1000, whenSlow = 'drop-oldest', signal } = options;
+    const { maxQueued = 1000, maxQueuedBytes, whenSlow = 'drop-oldest', signal } = options;
     checkInteger('maxQueued', maxQueued, 1, 2 ** 31);
+    if (maxQueuedBytes !== undefined)
+      checkInteger('maxQueuedBytes', maxQueuedBytes, 1, Number.MAX_SAFE_INTEGER);
     const stream = this.#api['pubsub:subscribe'].stream(undefined, {
       signal,
-      metadata: { pattern, maxQueued: String(maxQueued), whenSlow },
+      metadata: {
+        pattern,
+        maxQueued: String(maxQueued),
+        whenSlow,
+        ...(maxQueuedBytes !== undefined && { maxQueuedBytes: String(maxQueuedBytes) }),
+      },
     });
     return new OpenSubscription<Body>(stream, this.#codec);
   }
