@@ -56,9 +56,15 @@ describe('a pre-shared key', () => {
     listener.onConnection(async (connection) => {
       const raw = new RawAutoPeer(abortAfterTest(connection));
       await raw.next(Kind.HELLO);
-      raw.sendJson(49, { nonce: 'AAAA' });
+      raw.sendJson(Kind.CHALLENGE, { nonce: 'AAAA' });
       const { proof } = await raw.json(Kind.AUTHENTICATE);
-      raw.sendJson(Kind.WELCOME, { maxMessageBytes: 1, windowBytes: 1, session: 'a', secret: 'b' });
+      raw.sendJson(Kind.WELCOME, {
+        maxMessageBytes: 1,
+        windowBytes: 1,
+        session: 'a',
+        secret: 'b',
+        resumed: false,
+      });
       raw.sendJson(Kind.AUTHENTICATE, { proof }); // what the client said itself is no proof
     });
     const error = await failure(clientTransport.connect(listener.address), 'ERR_VERBMQ_REJECTED');
@@ -73,7 +79,7 @@ describe('a pre-shared key', () => {
     const raw = await RawAutoPeer.connect(attack, listener.address);
     const resume = { session: 'a', secret: 'b', epoch: 0 };
     raw.sendJson(Kind.HELLO, { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: '', resume });
-    await raw.next(49);
+    await raw.next(Kind.CHALLENGE);
     raw.sendJson(Kind.AUTHENTICATE, { proof: 'AAAA' });
     expect(await raw.json(Kind.REFUSE)).toMatchObject({ reason: 'authentication' });
   });

@@ -19,8 +19,7 @@ export function prove(
 }
 
 /** Compares in a time that says nothing of where they differ. */
-export function sameSecret(one: string, other: unknown): boolean {
-  if (typeof other !== 'string') return false;
+export function sameSecret(one: string, other: string): boolean {
   const mine = Buffer.from(one);
   const theirs = Buffer.from(other);
   return mine.byteLength === theirs.byteLength && timingSafeEqual(mine, theirs);

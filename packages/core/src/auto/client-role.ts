@@ -6,8 +6,8 @@ import type { AutoRole } from './auto-role.js';
 import { Backoff } from './backoff.js';
 import { requiredPathBroke } from './end-reason.js';
 import { FastFailure, type Grant, hostOf, openFast, parseGrant, reasonOf } from './fast-client.js';
-import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
-import { optionalText, text, whole } from './hello.js';
+import { Fields } from './fields.js';
+import { FrameKind, jsonFrame, protocolError } from './frames.js';
 import type { ResolvedAutoOptions } from './options.js';
 import { isDecision, type PathReason } from './path-info.js';
 import { Resumer } from './resumer.js';
@@ -38,6 +38,8 @@ export class ClientRole implements AutoRole {
   readonly #resumer: Resumer;
   readonly #retry: Backoff;
   #number: PathNumber = BASE;
+  /** The number that the peer has been asked for, until it answers: other answers, and a second one, mean nothing. */
+  #asked: PathNumber | undefined;
   #attempt: AbortController | undefined;
   #attemptTimer: NodeJS.Timeout | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
@@ -107,7 +109,7 @@ export class ClientRole implements AutoRole {
 
   #request(): void {
     this.#connection.explain('negotiating', undefined, null);
-    this.#number++;
+    this.#asked = ++this.#number;
     this.#connection.sendControl(jsonFrame(FrameKind.FAST_REQUEST, { number: this.#number }));
   }
 
@@ -121,9 +123,10 @@ export class ClientRole implements AutoRole {
   }
 
   negotiation(kind: number, frame: Uint8Array): void {
-    if (kind === FrameKind.FAST_GRANT)
-      void this.#granted(parseGrant(frame, hostOf(this.#connection.remoteAddress)));
-    else if (kind === FrameKind.FAST_DECLINE) this.#declined(frame);
+    if (kind === FrameKind.FAST_GRANT) {
+      const grant = parseGrant(frame, hostOf(this.#connection.remoteAddress));
+      if (this.#isAnswer(grant.number)) void this.#granted(grant);
+    } else if (kind === FrameKind.FAST_DECLINE) this.#declined(frame);
     else throw protocolError(`a frame of kind ${kind} came to the side that connected`);
   }
 
@@ -157,20 +160,24 @@ export class ClientRole implements AutoRole {
   }
 
   #declined(frame: Uint8Array): void {
-    const fields = parseJsonFrame(frame);
-    if (this.#attempt === undefined || whole(fields, 'number', 1, 2 ** 32 - 1) !== this.#number) return;
-    const reason = text(fields, 'reason');
-    this.#failed(
-      new FastFailure('peer-declined', optionalText(fields, 'message') ?? 'the peer declined'),
-      reason,
-    );
+    const fields = Fields.ofFrame(frame);
+    const number = fields.whole('number', 1, 2 ** 32 - 1);
+    const reason = fields.text('reason');
+    const message = fields.optionalText('message') ?? 'the peer declined';
+    if (this.#isAnswer(number)) this.#failed(new FastFailure('peer-declined', message), reason);
+  }
+
+  #isAnswer(number: PathNumber): boolean {
+    if (number !== this.#asked) return false;
+    this.#asked = undefined;
+    return true;
   }
 
   async #granted(grant: Grant): Promise<void> {
     const { fast, fastOptions, frameBytes } = this.#init;
     const attempt = this.#attempt;
     const connection = this.#connection;
-    if (attempt === undefined || fast === undefined || grant.number !== this.#number) return;
+    if (attempt === undefined || fast === undefined) return;
     try {
       const { fastTimeoutMs } = this.#init.options;
       const opened = await openFast(fast, grant, fastOptions, frameBytes, fastTimeoutMs, attempt.signal);
@@ -209,6 +216,7 @@ export class ClientRole implements AutoRole {
     clearTimeout(this.#attemptTimer);
     const attempt = this.#attempt;
     this.#attempt = undefined;
+    this.#asked = undefined;
     attempt?.abort(new VerbmqError('ERR_VERBMQ_CANCELLED', 'the attempt is over'));
   }
 }

@@ -2,8 +2,8 @@ import type { HostAddress, PathAddress } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import type { ConnectOptions, Transport } from '../contract/transport.js';
-import { FrameKind, HEADER_BYTES, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
-import { optionalText, text, whole } from './hello.js';
+import { Fields } from './fields.js';
+import { FrameKind, HEADER_BYTES, jsonFrame } from './frames.js';
 import type { PathReason } from './path-info.js';
 import { proofBytes } from './proof.js';
 import type { PathNumber } from './session.js';
@@ -29,18 +29,14 @@ const MAX_ADDRESSES = 16;
 
 /** @param host stands for the addresses that have none: the client reaches the server there already. */
 export function parseGrant(frame: Uint8Array, host: string): Grant {
-  const fields = parseJsonFrame(frame);
-  const { addresses } = fields;
-  if (!Array.isArray(addresses) || addresses.length === 0 || addresses.length > MAX_ADDRESSES)
-    throw protocolError(`a grant must have from one to ${MAX_ADDRESSES} addresses`);
+  const fields = Fields.ofFrame(frame);
   return {
-    number: whole(fields, 'number', 1, 2 ** 32 - 1),
-    token: text(fields, 'token'),
-    addresses: addresses.map((address: unknown) => {
-      if (typeof address !== 'object' || address === null) throw protocolError('an address is no object');
-      const known = address as Record<string, unknown>;
-      return { host: optionalText(known, 'host') ?? host, port: whole(known, 'port', 1, 65_535) };
-    }),
+    number: fields.whole('number', 1, 2 ** 32 - 1),
+    token: fields.text('token'),
+    addresses: fields.objects('addresses', MAX_ADDRESSES).map((address) => ({
+      host: address.optionalText('host') ?? host,
+      port: address.whole('port', 1, 65_535),
+    })),
   };
 }
 
@@ -108,17 +104,17 @@ async function proveAsClient(connection: Connection, { token }: Grant): Promise<
   const frames = new FrameReader(connection);
   try {
     await connection.send(jsonFrame(FrameKind.CLAIM, { token }));
-    const proof = parseJsonFrame(await frames.next(FrameKind.PROOF));
-    if (!Buffer.from(text(proof, 'bytes'), 'base64url').equals(expected))
+    const proof = Fields.ofFrame(await frames.next(FrameKind.PROOF));
+    if (!Buffer.from(proof.text('bytes'), 'base64url').equals(expected))
       throw new FastFailure('probe-failed', 'a message did not come through unchanged');
-    const descriptor = optionalText(proof, 'descriptor');
+    const descriptor = proof.optionalText('descriptor');
     if (descriptor !== undefined && connection.capabilities.oneSided !== 'none') {
       const read = await connection.attach(descriptor).read(0, expected.byteLength);
       if (!Buffer.from(read).equals(expected))
         throw new FastFailure('probe-failed', 'a one-sided read brought other bytes than lie there');
     }
     await connection.send(jsonFrame(FrameKind.PROVED, {}));
-    await frames.next(FrameKind.READY);
+    Fields.ofFrame(await frames.next(FrameKind.READY));
   } finally {
     frames.stop();
   }

@@ -3,8 +3,9 @@ import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { Listener } from '../contract/listener.js';
 import type { ListenOptions, Transport } from '../contract/transport.js';
-import { FrameKind, HEADER_BYTES, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
-import { randomName, text } from './hello.js';
+import { Fields } from './fields.js';
+import { FrameKind, HEADER_BYTES, jsonFrame, protocolError } from './frames.js';
+import { randomName } from './hello.js';
 import { proofBytes } from './proof.js';
 import type { PathNumber } from './session.js';
 
@@ -202,7 +203,7 @@ class ServerProof {
     try {
       if (frame.length < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
       if (this.#claim === undefined && frame[0] === FrameKind.CLAIM) this.#claimed(frame);
-      else if (this.#proofSent && frame[0] === FrameKind.PROVED) this.#proved(this.#claim as Claim);
+      else if (this.#proofSent && frame[0] === FrameKind.PROVED) this.#proved(this.#claim as Claim, frame);
       else throw protocolError(`a frame of kind ${frame[0]} came in the proof of a path`);
     } catch (error) {
       if (!(error instanceof VerbmqError)) throw error;
@@ -211,7 +212,7 @@ class ServerProof {
   }
 
   #claimed(frame: Uint8Array): void {
-    const token = text(parseJsonFrame(frame), 'token');
+    const token = Fields.ofFrame(frame).text('token');
     this.#claim = this.#hooks.claim(token);
     if (this.#claim === undefined) this.end('its token is not known, or was used');
     else this.#prove(token).catch((error: unknown) => this.end(String(error)));
@@ -233,7 +234,8 @@ class ServerProof {
     );
   }
 
-  #proved({ claimant, number }: Claim): void {
+  #proved({ claimant, number }: Claim, frame: Uint8Array): void {
+    Fields.ofFrame(frame);
     this.#settle();
     void this.#revoke();
     claimant.adoptFast(number, this.#connection);

@@ -88,19 +88,15 @@ export function jsonFrame(kind: number, value: object): Uint8Array {
   return controlFrame(kind, Buffer.from(JSON.stringify(value)));
 }
 
-/** The object in a frame. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` when there is none. */
-export function parseJsonFrame(frame: Uint8Array): Readonly<Record<string, unknown>> {
+/** What a frame carries as JSON; `Fields` reads it. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` where it carries none. */
+export function parseJsonFrame(frame: Uint8Array): unknown {
   if (frame.byteLength > MAX_CONTROL_BYTES)
     throw protocolError(`a control frame of ${frame.byteLength} bytes is too long`);
-  let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(frame.subarray(HEADER_BYTES)));
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(frame.subarray(HEADER_BYTES)));
   } catch (cause) {
     throw protocolError('a control frame does not carry JSON', cause);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw protocolError('a control frame does not carry an object');
-  return value as Record<string, unknown>;
 }
 
 export function protocolError(what: string, cause?: unknown): VerbmqError {

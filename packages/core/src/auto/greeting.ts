@@ -1,7 +1,8 @@
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { prove, sameSecret } from './authentication.js';
-import { FrameKind, HEADER_BYTES, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
+import { Fields } from './fields.js';
+import { FrameKind, HEADER_BYTES, jsonFrame, protocolError } from './frames.js';
 import {
   type Hello,
   parseHello,
@@ -108,7 +109,7 @@ export class Greeting {
   #proofReceived(frame: Uint8Array): void {
     const key = this.#key as Uint8Array;
     if (frame[0] !== FrameKind.AUTHENTICATE) throw protocolError('a proof was due');
-    if (!sameSecret(prove(key, 'client', this.#said), parseJsonFrame(frame).proof))
+    if (!sameSecret(prove(key, 'client', this.#said), Fields.ofFrame(frame).text('proof')))
       throw new Refusal('authentication', 'the pre-shared key is another one');
     this.#said.push(frame);
     this.#hooks.greeted(this, this.#hello as Hello);

@@ -2,7 +2,8 @@ import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { Message } from '../contract/message.js';
 import { prove, sameSecret } from './authentication.js';
-import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
+import { Fields } from './fields.js';
+import { FrameKind, HEADER_BYTES, jsonFrame, protocolError } from './frames.js';
 import { errorOfRefusal, type Hello, helloFrame, parseWelcome, type Welcome } from './hello.js';
 
 /**
@@ -75,6 +76,7 @@ class ClientHandshake {
 
   received(message: Message): Welcome | undefined {
     const frame = new Uint8Array(message.data);
+    if (frame.length < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
     switch (frame[0]) {
       case FrameKind.REFUSE:
         throw errorOfRefusal(frame);
@@ -97,6 +99,7 @@ class ClientHandshake {
         'the peer asks for a pre-shared key, and this side has none: set preSharedKey',
       );
     }
+    Fields.ofFrame(challenge).text('nonce'); // it is proved with the frame that it stands in
     this.#challenged = true;
     this.#said.push(challenge);
     this.#say(jsonFrame(FrameKind.AUTHENTICATE, { proof: prove(this.#key, 'client', this.#said) }));
@@ -115,7 +118,7 @@ class ClientHandshake {
   }
 
   #authenticated(frame: Uint8Array): Welcome {
-    const { proof } = parseJsonFrame(frame);
+    const proof = Fields.ofFrame(frame).text('proof');
     if (this.#key === undefined || this.#welcome === undefined)
       throw protocolError('a proof came that was not asked for');
     if (!sameSecret(prove(this.#key, 'server', this.#said), proof))

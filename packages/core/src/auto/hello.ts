@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { VerbmqError } from '../contract/errors.js';
-import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
+import { Fields, MAX_TEXT_LENGTH } from './fields.js';
+import { FrameKind, jsonFrame } from './frames.js';
 
 /** The version of the protocol between auto connections. */
 export const VERSION = 1;
@@ -53,23 +54,24 @@ export function helloFrame(hello: Hello): Uint8Array {
 
 /** @throws VerbmqError `ERR_VERBMQ_VERSION`, `ERR_VERBMQ_PROTOCOL` */
 export function parseHello(frame: Uint8Array): Hello {
-  const fields = parseJsonFrame(frame);
-  if (fields.version !== VERSION) {
+  const fields = Fields.ofFrame(frame);
+  const version = fields.number('version');
+  if (version !== VERSION) {
     throw new VerbmqError(
       'ERR_VERBMQ_VERSION',
-      `the peer speaks version ${String(fields.version)} of the auto protocol, and this side version ${VERSION}`,
+      `the peer speaks version ${version} of the auto protocol, and this side version ${VERSION}`,
     );
   }
-  const resume = fields.resume as Record<string, unknown> | undefined;
+  const resume = fields.optionalObject('resume');
   return {
     ...parseLimits(fields),
-    nonce: text(fields, 'nonce'),
-    fastReason: optionalText(fields, 'fastReason'),
-    fastRequired: fields.fastRequired === true,
+    nonce: fields.text('nonce'),
+    fastReason: fields.optionalText('fastReason'),
+    fastRequired: fields.optionalBoolean('fastRequired'),
     resume:
       resume === undefined
         ? undefined
-        : { ...parseTicket(resume), epoch: whole(resume, 'epoch', 0, 2 ** 32 - 1) },
+        : { ...parseTicket(resume), epoch: resume.whole('epoch', 0, 2 ** 32 - 1) },
   };
 }
 
@@ -79,24 +81,28 @@ export function welcomeFrame({ ticket, ...rest }: Welcome): Uint8Array {
 
 /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
 export function parseWelcome(frame: Uint8Array): Welcome {
-  const fields = parseJsonFrame(frame);
+  const fields = Fields.ofFrame(frame);
   return {
     ...parseLimits(fields),
     ticket: parseTicket(fields),
-    fastReason: optionalText(fields, 'fastReason'),
-    fastRequired: fields.fastRequired === true,
-    resumed: fields.resumed === true,
+    fastReason: fields.optionalText('fastReason'),
+    fastRequired: fields.optionalBoolean('fastRequired'),
+    resumed: fields.boolean('resumed'),
   };
 }
 
 export function refusalFrame(reason: RefusalReason, message: string): Uint8Array {
-  return jsonFrame(FrameKind.REFUSE, { version: VERSION, reason, message });
+  return jsonFrame(FrameKind.REFUSE, {
+    version: VERSION,
+    reason,
+    message: message.slice(0, MAX_TEXT_LENGTH),
+  });
 }
 
-/** The error that a refusal is for the client. */
+/** The error that a refusal is for the client. Its version is not judged: a server of another one says so in these words. */
 export function errorOfRefusal(frame: Uint8Array): VerbmqError {
-  const fields = parseJsonFrame(frame);
-  const reason = text(fields, 'reason');
+  const fields = Fields.ofFrame(frame);
+  const reason = fields.text('reason');
   const code =
     reason === 'version'
       ? 'ERR_VERBMQ_VERSION'
@@ -105,45 +111,18 @@ export function errorOfRefusal(frame: Uint8Array): VerbmqError {
         : 'ERR_VERBMQ_REJECTED';
   return new VerbmqError(
     code,
-    `the peer refused the connection (${reason}): ${optionalText(fields, 'message') ?? ''}`,
+    `the peer refused the connection (${reason}): ${fields.optionalText('message') ?? ''}`,
     { reason },
   );
 }
 
-/** A field that must be text of at most 1,024 characters. */
-export function text(fields: Readonly<Record<string, unknown>>, name: string): string {
-  const value = fields[name];
-  if (typeof value !== 'string' || value.length > 1024)
-    throw protocolError(`its field ${name} must be a text of at most 1,024 characters`);
-  return value;
-}
-
-export function optionalText(fields: Readonly<Record<string, unknown>>, name: string): string | undefined {
-  return fields[name] === undefined ? undefined : text(fields, name);
-}
-
-export function whole(
-  fields: Readonly<Record<string, unknown>>,
-  name: string,
-  min: number,
-  max: number,
-): number {
-  const value = fields[name];
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max)
-    throw protocolError(`its field ${name} must be a whole number from ${min} to ${max}`);
-  return value;
-}
-
-function parseLimits(fields: Readonly<Record<string, unknown>>): {
-  maxMessageBytes: number;
-  windowBytes: number;
-} {
+function parseLimits(fields: Fields): { maxMessageBytes: number; windowBytes: number } {
   return {
-    maxMessageBytes: whole(fields, 'maxMessageBytes', 1, 2 ** 30),
-    windowBytes: whole(fields, 'windowBytes', 1, 2 ** 30),
+    maxMessageBytes: fields.whole('maxMessageBytes', 1, 2 ** 30),
+    windowBytes: fields.whole('windowBytes', 1, 2 ** 30),
   };
 }
 
-function parseTicket(fields: Readonly<Record<string, unknown>>): Ticket {
-  return { session: text(fields, 'session'), secret: text(fields, 'secret') };
+function parseTicket(fields: Fields): Ticket {
+  return { session: fields.text('session'), secret: fields.text('secret') };
 }

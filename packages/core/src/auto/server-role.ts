@@ -3,8 +3,8 @@ import type { AutoConnection } from './auto-connection.js';
 import type { AutoRole } from './auto-role.js';
 import { requiredPathBroke } from './end-reason.js';
 import { type FastServer, fastReasonOf } from './fast-server.js';
-import { FrameKind, jsonFrame, parseJsonFrame, protocolError } from './frames.js';
-import { text, whole } from './hello.js';
+import { Fields } from './fields.js';
+import { FrameKind, jsonFrame, protocolError } from './frames.js';
 import { BASE, type PathNumber } from './session.js';
 
 /** What a session on the accepting side needs of its listener. */
@@ -84,7 +84,7 @@ export class ServerRole implements AutoRole {
     }
     if (kind !== FrameKind.FAST_REQUEST)
       throw protocolError(`a frame of kind ${kind} came to the side that accepted`);
-    const number = whole(parseJsonFrame(frame), 'number', this.#number + 1, 2 ** 32 - 1);
+    const number = Fields.ofFrame(frame).whole('number', this.#number + 1, 2 ** 32 - 1);
     this.#number = number;
     const { fast, fastReason } = this.#home;
     if (fast === undefined) this.#decline(number, fastReason ?? 'not-configured');
@@ -109,9 +109,9 @@ export class ServerRole implements AutoRole {
 
   /** The peer gives up what it asked for last, or could not even ask. */
   #failed(frame: Uint8Array): void {
-    const fields = parseJsonFrame(frame);
-    const reason = text(fields, 'reason');
-    if (whole(fields, 'number', 0, 2 ** 32 - 1) !== this.#number || this.connection.path.fast) return;
+    const fields = Fields.ofFrame(frame);
+    const reason = fields.text('reason');
+    if (fields.whole('number', 0, 2 ** 32 - 1) !== this.#number || this.connection.path.fast) return;
     this.connection.explain('peer-declined', `the peer could not use the fast path: ${reason}`, reason);
   }
 
