@@ -42,6 +42,17 @@ await onSimulatedDevice('rxe', (device) => {
       send();
       await until(() => device.count('reads') > reads);
     },
+    'read, and the sender has not noticed': async ({ server }, send) => {
+      device.hold('send-completions');
+      const reads = device.count('reads');
+      send();
+      await until(() => device.count('reads') > reads);
+      // From here on only the sender has something to receive: what tells it that its message was read.
+      const held = device.held('receive-completions');
+      device.hold('receive-completions');
+      device.release('send-completions');
+      await until(() => server.stats().messagesReceived > 0 && device.held('receive-completions') > held);
+    },
     'in the hands of the application': async ({ server }, send) => {
       server.pause();
       send();
