@@ -105,6 +105,32 @@ await onSimulatedDevice('rxe', (device) => {
       });
     });
 
+    // All at once, since a device that never flushes is waited for as long as the engine does.
+    describe('a connection that is lost, and waits for its device', () => {
+      test.each([
+        ['what has no meaning any more', EVENTS.filter((event) => !fatalWhenUp.includes(event))],
+        [
+          'that it is lost',
+          EVENTS.filter((event) => fatalWhenUp.includes(event) && event !== 'deviceRemoval'),
+        ],
+        ['that its device is gone', ['deviceRemoval'] as const],
+      ])('is told %s', async (_, events) => {
+        resetForTest(device, personality);
+        device.set('flush_delay_us', -1);
+        device.set('timewait_us', 3_600_000_000);
+        const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
+        const before = EVENTS_OF_CONNECTING + 2;
+        await tellBoth(device, 'disconnected');
+        // Each side disconnects then, and is told when the other one has.
+        await until(() => device.count('cm-events') >= before + 2);
+        for (const event of events)
+          expect(device.raiseCmEvent(CmEvent[event], -errno.ETIMEDOUT, 'disconnected')).toBe(2);
+        await expectLost(pair);
+        expect(device.count('flushed')).toBe(0);
+        await expectNothingLeft(device, pair);
+      });
+    });
+
     describe('a listener', () => {
       test.each(EVENTS)('is told %s', async (event) => {
         resetForTest(device, personality);
@@ -123,24 +149,50 @@ await onSimulatedDevice('rxe', (device) => {
   });
 
   // On iWARP the accepting side is connected as soon as it has answered.
-  describe('a side that has accepted, and waits for the first frame', () => {
-    // Answers come to those who asked.
-    test.each(EVENTS.filter((event) => event !== 'connectResponse'))('is told %s', async (event) => {
-      resetForTest(device, 'rxe');
-      device.dropCmEvents(CmEvent.connectResponse);
-      const attempt = new Attempt(device);
-      await attempt.tell(event, 'accepted');
-      if (FATAL.includes(event)) {
-        await until(() => attempt.listener?.stats().failed === 1);
-      } else {
-        await turns();
-        expect(attempt.listener?.stats()).toEqual({ accepted: 0, failed: 0 });
-      }
-      attempt.cancel();
-      await settled(attempt.outcome);
-      await attempt.expectNothingLeft();
-    });
-  });
+  describe.each<Personality>(['rxe', 'mlx'])(
+    'a side that has accepted on a device like %s',
+    (personality) => {
+      // Answers come to those who asked.
+      test.each(EVENTS.filter((event) => event !== 'connectResponse'))('is told %s', async (event) => {
+        resetForTest(device, personality);
+        device.dropCmEvents(CmEvent.connectResponse);
+        const attempt = new Attempt(device);
+        await attempt.tell(event, 'accepted');
+        if (FATAL.includes(event)) {
+          await until(() => attempt.listener?.stats().failed === 1);
+        } else {
+          await turns();
+          expect(attempt.listener?.stats()).toEqual({ accepted: 0, failed: 0 });
+        }
+        attempt.cancel();
+        await settled(attempt.outcome);
+        await attempt.expectNothingLeft();
+      });
+    },
+  );
+
+  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+    'a side that is connected and waits for the first frame on a device like %s',
+    (personality) => {
+      test.each(EVENTS)('is told %s', async (event) => {
+        resetForTest(device, personality);
+        device.hold('hardware');
+        const attempt = new Attempt(device);
+        const client = await attempt.outcome;
+        await tellBoth(device, event);
+        if (fatalWhenUp.includes(event)) {
+          await until(() => attempt.listener?.stats().failed === 1);
+          expect((await client.closed).error).toMatchObject({ code: 'ERR_VERBMQ_CONNECTION_LOST' });
+        } else {
+          await turns();
+          expect(attempt.listener?.stats()).toEqual({ accepted: 0, failed: 0 });
+          device.release('hardware');
+          await until(() => attempt.listener?.stats().accepted === 1);
+        }
+        await attempt.expectNothingLeft();
+      });
+    },
+  );
 });
 
 /** An attempt to connect, and the listener that it is for. */
