@@ -4,7 +4,7 @@ import { type Connection, VerbmqError } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { failure, settled } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
-import { nextConnection } from '../support/pair.js';
+import { nextConnection, type Pair } from '../support/pair.js';
 import {
   CompletionStatus,
   onSimulatedDevice,
@@ -16,6 +16,20 @@ import { until } from '../support/until.js';
 
 await onSimulatedDevice('rxe', (device) => {
   const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
+
+  /** Another connection of the same transports takes a message each way. */
+  async function expectNewConnectionWorks({ clientTransport, listener }: Pair): Promise<void> {
+    const accepted = nextConnection(listener);
+    const client = await clientTransport.connect(listener.url);
+    const server = await accepted;
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      await from.send(numbered(8));
+      expect((await take(to, 1)).map(numberOf)).toEqual([8]);
+    }
+  }
 
   /** Sends until the connection has ended; answers with how many sends resolved. */
   async function sendUntilItEnds(connection: Connection): Promise<number> {
@@ -224,7 +238,7 @@ await onSimulatedDevice('rxe', (device) => {
       await expectNothingLeft(device, pair);
     });
 
-    test('a port that goes down and comes back loses no message', async () => {
+    test('a port that goes down and comes back loses no message, and takes new connections', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device);
       device.set('ack_timeout_us', 5000);
@@ -238,6 +252,7 @@ await onSimulatedDevice('rxe', (device) => {
       })();
       expect((await receiving).map(numberOf)).toEqual(upTo(300));
       await sending;
+      await expectNewConnectionWorks(pair);
       await expectNothingLeft(device, pair);
     });
 
@@ -251,6 +266,7 @@ await onSimulatedDevice('rxe', (device) => {
         expect(error?.code).toMatch(/ERR_VERBMQ_(CONNECTION_LOST|PEER_TIMEOUT)/);
       }
       device.setPort(true);
+      await expectNewConnectionWorks(pair);
       await expectNothingLeft(device, pair);
     });
   });
