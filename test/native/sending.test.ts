@@ -2,25 +2,31 @@
 import type { Connection } from '@verbmq/core';
 import type { RdmaTransportOptions } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
+import { turns } from '../support/expectations.js';
 import type { Pair } from '../support/pair.js';
 import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
 const HEADER_BYTES = 16;
+/** Of messages of one test: ten times the receive slots. */
+const COUNT = 1280;
 
 await onSimulatedDevice('rxe', (device) => {
   /** A pair that says nothing by itself, and a server that counts what arrives, and may send it back. */
   async function quietPair(
     own: RdmaTransportOptions = {},
     answers = false,
-  ): Promise<Pair & { arrived: number }> {
-    const pair = { ...(await simulatedPair(device, { heartbeatIntervalMs: 0, ...own })), arrived: 0 };
+  ): Promise<Pair & { arrived: number; answered: number }> {
+    const counts = { arrived: 0, answered: 0 };
+    const pair = { ...(await simulatedPair(device, { heartbeatIntervalMs: 0, ...own })), ...counts };
     pair.server.onMessage(({ data }) => {
       pair.arrived++;
       if (answers) expect(pair.server.trySend(data)).toBe(true);
     });
-    pair.client.onMessage(() => {});
+    pair.client.onMessage(() => {
+      pair.answered++;
+    });
     return pair;
   }
 
@@ -150,5 +156,40 @@ await onSimulatedDevice('rxe', (device) => {
       await until(() => pair.arrived === 9);
       await expectNothingLeft(device, pair);
     });
+
+    test('receives are posted in groups, and one frame gives many slots back', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair({ receiveSlots: 128 });
+      const [posts, sends] = [device.count('receive-chains'), device.count('sends')];
+      const frames = (): number => device.count('sends') - sends - COUNT;
+      for (let n = 1; n <= COUNT; n++) {
+        sendInOneTick(pair.client, 1);
+        await until(() => pair.arrived === n);
+      }
+      // A frame for each half of the slots; the room that these take goes back with messages.
+      await until(() => frames() >= COUNT / 64);
+      await turns();
+      expect(frames()).toBe(COUNT / 64);
+      // An eighth of the slots at a time, and at once those of the frames, of which the first opened the connection.
+      expect(device.count('receive-chains') - posts).toBeLessThanOrEqual(COUNT / 16 + COUNT / 64 + 1);
+      await expectNothingLeft(device, pair);
+    });
+
+    test.each([1, 40])(
+      'answers give the slots back: no frame is sent for that (%i at a time)',
+      async (burst) => {
+        resetForTest(device, personality);
+        const pair = await quietPair({ receiveSlots: 128 }, true);
+        const [posts, sends] = [device.count('receive-chains'), device.count('sends')];
+        for (let n = burst; n <= COUNT; n += burst) {
+          sendInOneTick(pair.client, burst);
+          await until(() => pair.answered === n);
+        }
+        await turns();
+        expect(device.count('sends') - sends).toBe(2 * COUNT);
+        expect(device.count('receive-chains') - posts).toBeLessThanOrEqual((2 * COUNT) / 16 + 1);
+        await expectNothingLeft(device, pair);
+      },
+    );
   });
 });

@@ -31,6 +31,7 @@ export type Counter =
   | 'retries'
   | 'flushed'
   | 'send-chains'
+  | 'receive-chains'
   | 'inline'
   | 'signalled'
   | 'sends'

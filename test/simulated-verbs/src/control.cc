@@ -222,8 +222,9 @@ int64_t simverbs_live(const char* kind) {
 int64_t simverbs_count(const char* what) {
   world& w = the_world();
   lock_guard lock(w.mutex);
-  for (const char* known : {"cq-overruns", "rnr-answers", "rnr-wait-us", "retries", "flushed", "send-chains", "inline", "signalled",
-                            "sends", "reads", "writes", "atomics", "cq-events", "lost-cq-events", "cm-events", "async-events", "busy"}) {
+  for (const char* known : {"cq-overruns", "rnr-answers", "rnr-wait-us", "retries", "flushed", "send-chains",
+                            "receive-chains", "inline", "signalled", "sends", "reads", "writes", "atomics", "cq-events",
+                            "lost-cq-events", "cm-events", "async-events", "busy"}) {
     if (std::string(known) == what) return w.counts[what];
   }
   return refused();

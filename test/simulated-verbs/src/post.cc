@@ -114,6 +114,7 @@ int post_recv(ibv_qp* plain, ibv_recv_wr* first, ibv_recv_wr** bad) {
   lock_guard lock(the_world().mutex);
   auto* pair = static_cast<queue_pair*>(plain);
   int error_number = device_of(pair->context)->removed ? EIO : 0;
+  ++the_world().counts["receive-chains"];
   ibv_recv_wr* request = first;
   for (; request != nullptr && error_number == 0; request = request->next) {
     error_number = post_one_receive(pair, *request);
