@@ -192,6 +192,48 @@ export function topics(name: string, setUp: SetUp): void {
       ]);
     });
 
+    test('a subscription that is disposed of has ended, though it waits for an event', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const topic = pubsub(await connect());
+      let waiting: Promise<unknown>;
+      {
+        await using events = topic.subscribe<number>('a');
+        await topic.publish('a', 1);
+        expect((await events.next()).value?.body).toBe(1);
+        waiting = events.next();
+      }
+      expect(await waiting).toEqual({ done: true, value: undefined });
+      await until(() => broker.stats().subscriptions === 0);
+    });
+
+    test('a signal ends a subscription, and what subscribes again', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const connection = await connect();
+      const controller = new AbortController();
+      const { signal } = controller;
+      const events = pubsub(connection).subscribe('a', { signal });
+      await events.ready;
+      let connections = 0;
+      const again = resubscribe(
+        async () => {
+          connections++;
+          return connection;
+        },
+        'a',
+        { signal },
+      );
+      const waiting = [events.next(), again.next()].map((next) => verbmqErrorOf(next));
+      await until(() => broker.stats().subscriptions === 2);
+      controller.abort('enough');
+      for (const error of await Promise.all(waiting))
+        expect(error).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED' });
+      await until(() => broker.stats().subscriptions === 0);
+      expect((await verbmqErrorOf(pubsub(connection).subscribe('a', { signal }).ready)).code).toBe(
+        'ERR_VERBMQ_CANCELLED',
+      );
+      expect(connections).toBe(1);
+    });
+
     test('a server drains when its subscribers are released', async () => {
       const { broker, server, connect } = await brokered(setUp);
       const events = pubsub(await connect()).subscribe('#');

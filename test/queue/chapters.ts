@@ -203,7 +203,7 @@ export function queues(name: string, setUp: SetUp): void {
         }
       }
       expect(attempt).toBeGreaterThanOrEqual(2);
-      await slow.return(undefined);
+      await slow.return();
       await until(() => broker.stats('jobs')?.unacknowledged === 0);
       expect(broker.stats('jobs')).toMatchObject({ acknowledged: 1, ready: 0 });
     });
@@ -220,6 +220,44 @@ export function queues(name: string, setUp: SetUp): void {
         consumers: 0,
       });
       expect(await take(jobs.consume(), 15)).toEqual(Array.from({ length: 15 }, (_, n) => n + 5));
+    });
+
+    test('a consumer that is disposed of has left, though it waits for work or never asked for any', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const jobs = queue<number>(await connect(), 'jobs');
+      let waiting: Promise<unknown>;
+      {
+        await using unused = jobs.consume();
+        await using consumed = jobs.consume({ prefetch: 2 });
+        await jobs.push(1);
+        await jobs.push(2);
+        const first = await consumed.next();
+        expect(first.value?.body).toBe(1);
+        first.value?.acknowledge();
+        expect((await consumed.next()).value?.body).toBe(2);
+        waiting = consumed.next();
+        expect(unused).not.toBe(consumed);
+      }
+      expect(await waiting).toEqual({ done: true, value: undefined });
+      expect(broker.stats('jobs')).toMatchObject({ consumers: 0, acknowledged: 1, ready: 1 });
+      expect(await take(jobs.consume(), 1)).toEqual([2]);
+    });
+
+    test("a consumer's signal ends it, and gives back what it holds", async () => {
+      const { broker, connect } = await brokered(setUp);
+      const jobs = queue<number>(await connect(), 'jobs');
+      await jobs.push(1);
+      const controller = new AbortController();
+      const consumed = jobs.consume({ prefetch: 2, signal: controller.signal });
+      expect((await consumed.next()).value?.body).toBe(1);
+      const waiting = verbmqErrorOf(consumed.next());
+      controller.abort('enough');
+      expect(await waiting).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED' });
+      expect(await consumed.next()).toEqual({ done: true, value: undefined });
+      await until(() => broker.stats('jobs')?.ready === 1);
+      const late = jobs.consume({ signal: controller.signal }).next();
+      expect((await verbmqErrorOf(late)).code).toBe('ERR_VERBMQ_CANCELLED');
+      expect(broker.stats('jobs')).toMatchObject({ consumers: 0, unacknowledged: 0 });
     });
 
     test('work() does several at a time, tries again what failed, and leaves in order', async () => {
@@ -355,7 +393,7 @@ export function queues(name: string, setUp: SetUp): void {
       expect(held.body).toBe(3);
       expect(await verbmqErrorOf(d.push(1))).toMatchObject({ reason: 'queues' });
       held.acknowledge();
-      await consumer.return(undefined);
+      await consumer.return();
       await d.push(4);
       expect(await take(c.consume(), 1)).toEqual([2]);
       expect(broker.stats()).toMatchObject({ queues: 2, consumers: 0 });

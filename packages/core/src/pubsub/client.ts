@@ -26,11 +26,12 @@ export interface PubsubEvent<Body> {
   readonly dropped: number;
 }
 
-/** Events as they come. Leaving the loop ends the subscription. */
+/** Events as they come. Leaving the loop, or disposing of it, ends the subscription. */
 export interface Subscription<Body> extends AsyncIterableIterator<PubsubEvent<Body>, undefined> {
   /** Resolves when the broker has subscribed: from then on, nothing that is published is missed. */
   readonly ready: Promise<void>;
   return(): Promise<IteratorResult<PubsubEvent<Body>, undefined>>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
@@ -130,6 +131,10 @@ class OpenSubscription<Body> implements Subscription<Body> {
   async return(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
     await this.#stream.return();
     return { done: true, value: undefined };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stream.return();
   }
 }
 

@@ -14,6 +14,12 @@ export interface ConsumeOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Work as it comes. Leaving the loop, or disposing of it, waits until the queue knows what was acknowledged, and gives the rest to others. */
+export interface Consumption<Body> extends AsyncIterableIterator<Job<Body>, undefined> {
+  return(): Promise<IteratorResult<Job<Body>, undefined>>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
 /** Work that was given to this consumer. It is the consumer's until it says what became of it. */
 export interface Job<Body> {
   readonly body: Body;
@@ -59,20 +65,11 @@ export class Queue<Body> {
   }
 
   /**
-   * Work, one by one. Leaving the loop waits until the queue knows what was acknowledged, and gives the rest to others.
-   * Throws when the connection is lost; and when `signal` fires, which does not wait: then what was acknowledged last may
+   * Work, one by one, from the first that is asked for on. Throws when the connection is lost; and when `signal` fires, which does not wait: then what was acknowledged last may
    * be given again.
    */
-  async *consume(options: ConsumeOptions = {}): AsyncGenerator<Job<Body>, undefined> {
-    const { deliveries, verdicts } = this.#open(options.prefetch ?? 1, options.signal);
-    try {
-      for (let next = await deliveries.next(); next.done !== true; next = await deliveries.next()) {
-        yield jobOf<Body>(next.value as Delivery, verdicts);
-      }
-    } finally {
-      verdicts.end();
-      await restOf(deliveries);
-    }
+  consume(options: ConsumeOptions = {}): Consumption<Body> {
+    return new OpenConsumption<Body>(() => this.#open(options.prefetch ?? 1, options.signal));
   }
 
   /**
@@ -115,7 +112,7 @@ export class Queue<Body> {
     }
   }
 
-  #open(prefetch: number, signal: AbortSignal | undefined): Consumption {
+  #open(prefetch: number, signal: AbortSignal | undefined): Streams {
     checkInteger('prefetch', prefetch, 1, 65_536);
     const verdicts = new Outbox<Verdict>();
     const deliveries = this.#api['queue:work'].stream(verdicts, {
@@ -126,9 +123,55 @@ export class Queue<Body> {
   }
 }
 
-interface Consumption {
+interface Streams {
   readonly deliveries: ServerStream<unknown>;
   readonly verdicts: Outbox<Verdict>;
+}
+
+class OpenConsumption<Body> implements Consumption<Body> {
+  readonly #open: () => Streams;
+  #streams: Streams | undefined;
+  #left: Promise<void> | undefined;
+
+  constructor(open: () => Streams) {
+    this.#open = open;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<Job<Body>, undefined>> {
+    if (this.#left !== undefined) return { done: true, value: undefined };
+    this.#streams ??= this.#open();
+    const { deliveries, verdicts } = this.#streams;
+    try {
+      const { done, value } = await deliveries.next();
+      if (done !== true) return { done: false, value: jobOf<Body>(value as Delivery, verdicts) };
+    } catch (error) {
+      verdicts.end();
+      deliveries.cancel(error);
+      this.#left = Promise.resolve();
+      throw error;
+    }
+    await this.#leave();
+    return { done: true, value: undefined };
+  }
+
+  async return(): Promise<IteratorResult<Job<Body>, undefined>> {
+    await this.#leave();
+    return { done: true, value: undefined };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#leave();
+  }
+
+  #leave(): Promise<void> {
+    this.#streams?.verdicts.end();
+    this.#left ??= this.#streams === undefined ? Promise.resolve() : restOf(this.#streams.deliveries);
+    return this.#left;
+  }
 }
 
 /** Reads a stream to its end, whatever that is. */

@@ -3,5 +3,5 @@
  * @module
  */
 export { QueueBroker, type QueueBrokerOptions, type QueueBrokerStats } from './broker.js';
-export { type ConsumeOptions, type Job, Queue, queue } from './client.js';
+export { type ConsumeOptions, type Consumption, type Job, Queue, queue } from './client.js';
 export type { QueueStats, WhenFull } from './work-queue.js';
