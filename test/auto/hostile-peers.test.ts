@@ -40,6 +40,13 @@ async function attackerSession(listener: Listener, raw: RawAutoPeer, more: objec
   return abortAfterTest(await accepted);
 }
 
+/** What a peer asks to resume is refused, and its connection ended. */
+async function expectRefused(raw: RawAutoPeer, resume: object, reason = 'protocol'): Promise<void> {
+  raw.sendJson(Kind.HELLO, { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: '', resume });
+  expect(await raw.json(Kind.REFUSE)).toMatchObject({ reason });
+  await raw.connection.closed;
+}
+
 describe('before a session', () => {
   test('hellos that are never said are bounded in number and in time', async () => {
     const { listener, attack, ...honest } = await scene({ maxHandshakes: 20, handshakeTimeoutMs: 200 });
@@ -122,8 +129,7 @@ describe('session names', () => {
       { session, secret: '', epoch: 0 },
     ]) {
       const raw = await RawAutoPeer.connect(attack, listener.address);
-      raw.sendJson(Kind.HELLO, { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: '', resume });
-      expect(await raw.json(Kind.REFUSE)).toMatchObject({ reason: 'session-unknown' });
+      await expectRefused(raw, resume, 'session-unknown');
     }
     await expectUnharmed(honest);
   });
@@ -137,9 +143,37 @@ describe('session names', () => {
     server.abort();
     await server.closed;
     const again = await RawAutoPeer.connect(attack, listener.address);
-    const resume = { session, secret, epoch: 0 };
-    again.sendJson(Kind.HELLO, { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: '', resume });
-    expect(await again.json(Kind.REFUSE)).toMatchObject({ reason: 'session-unknown' });
+    await expectRefused(again, { session, secret, epoch: 0 }, 'session-unknown');
+  });
+});
+
+describe('resuming', () => {
+  test('from an epoch that cannot be is refused in words, and the session goes on where it was', async () => {
+    const { listener, attack, ...honest } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const accepted = nextConnection(listener);
+    const { session, secret } = await raw.open();
+    const server = abortAfterTest(await accepted);
+    const again = await RawAutoPeer.connect(attack, listener.address);
+    await expectRefused(again, { session, secret, epoch: 2 ** 32 - 1 });
+    raw.send(Kind.DATA, numbered(7), { messages: 1, sequence: 1 });
+    expect(numberOf((await take(server, 1))[0]!)).toBe(7);
+    await expectUnharmed(honest);
+  });
+
+  test('a session that waits for the fast path, which is required, gives it no more time', async () => {
+    const { listener, attack, ...honest } = await scene({
+      policy: 'require-rdma',
+      handshakeTimeoutMs: 200,
+    });
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const { session, secret } = await raw.open();
+    const again = await RawAutoPeer.connect(attack, listener.address);
+    expect(await again.open({ resume: { session, secret, epoch: 0 } })).toMatchObject({ resumed: true });
+    const { error } = await again.connection.closed;
+    expect(error?.message).toContain('auto-end');
+    expect(listener.stats()).toEqual({ accepted: 1, failed: 1 });
+    await expectUnharmed(honest);
   });
 });
 

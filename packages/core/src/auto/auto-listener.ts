@@ -134,6 +134,7 @@ export class AutoListener extends Listener implements ServerHome {
         'there is no such session: it has ended, or this is another process than before',
       );
     }
+    entry.role.connection.session.assertEpoch(epoch); // who is welcome is not refused any more
     const { options, connectionOptions } = this.#init;
     greeting.welcome({
       maxMessageBytes: connectionOptions.maxMessageBytes,

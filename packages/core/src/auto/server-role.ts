@@ -25,7 +25,9 @@ export class ServerRole implements AutoRole {
   readonly connection: AutoConnection;
   readonly #home: ServerHome;
   #lost: VerbmqError | undefined;
-  #deadline: NodeJS.Timeout | undefined;
+  /** Until when the peer must have resumed, and be on the fast path where that is required. */
+  #resumeDeadline: NodeJS.Timeout | undefined;
+  #fastDeadline: NodeJS.Timeout | undefined;
   #number: PathNumber = BASE;
   /** Whether no data may take the base connection. */
   readonly #requiresFast: boolean;
@@ -40,11 +42,11 @@ export class ServerRole implements AutoRole {
     this.#requiresFast = fastWithinMs !== undefined;
     this.#waiting = this.#requiresFast;
     if (fastWithinMs !== undefined) {
-      this.#deadline = setTimeout(() => {
+      this.#fastDeadline = setTimeout(() => {
         const what = `the fast path, which is required, was not there within ${fastWithinMs} ms`;
         connection.fail(new VerbmqError('ERR_VERBMQ_UNAVAILABLE', what, { reason: 'timeout' }));
       }, fastWithinMs);
-      this.#deadline.unref();
+      this.#fastDeadline.unref();
     }
   }
 
@@ -59,15 +61,15 @@ export class ServerRole implements AutoRole {
       this.giveUp('resume-off', 'sessions are not resumed (resumeWindowMs is 0)');
       return;
     }
-    this.#deadline = setTimeout(() => {
+    this.#resumeDeadline = setTimeout(() => {
       this.giveUp('resume-timeout', `the peer did not resume the session within ${resumeWindowMs} ms`);
     }, resumeWindowMs);
     this.#home.suspended(this, true);
   }
 
-  /** The peer has come back. */
+  /** The peer has come back, perhaps before its old connection was seen to be lost. It gets no more time for the fast path. */
   resumed(): void {
-    clearTimeout(this.#deadline);
+    clearTimeout(this.#resumeDeadline);
     this.#home.suspended(this, false);
   }
 
@@ -127,13 +129,14 @@ export class ServerRole implements AutoRole {
   moved(path: PathNumber): void {
     if (!this.#waiting || path === BASE) return;
     this.#waiting = false;
-    clearTimeout(this.#deadline);
+    clearTimeout(this.#fastDeadline);
     this.#home.usable(this);
   }
 
   ended(): void {
     this.#over = true;
-    clearTimeout(this.#deadline);
+    clearTimeout(this.#resumeDeadline);
+    clearTimeout(this.#fastDeadline);
     this.#home.fast?.forget(this.connection);
     this.#home.ended(this);
   }

@@ -284,9 +284,15 @@ export class Session {
     this.#leaveShortWriter();
   }
 
+  /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` where two sides that keep the protocol cannot be so far apart. */
+  assertEpoch(epoch: number): void {
+    if (epoch > this.#epoch + MAX_EPOCHS_AHEAD)
+      throw protocolError(`it speaks of epoch ${epoch}, and this side is at ${this.#epoch}`);
+  }
+
   /**
    * The base connection is there again. One side, the one that accepts, begins the next epoch; it passes the other's,
-   * which may be ahead of its own.
+   * which may be ahead of its own and was looked at with `assertEpoch`.
    */
   baseResumed(peerEpoch?: number): void {
     this.#baseUp = true;
@@ -295,7 +301,6 @@ export class Session {
       this.#stop();
       return;
     }
-    this.#assertEpoch(peerEpoch);
     this.#epoch = Math.max(this.#epoch, peerEpoch);
     this.#begin(this.#path);
   }
@@ -305,7 +310,7 @@ export class Session {
     if (frame.length !== HEADER_BYTES + 4) throw protocolError('a SWITCH has another length');
     const epoch = getUint32(frame, 4);
     if (epoch < this.#epoch || epoch <= this.#heard) return;
-    this.#assertEpoch(epoch);
+    this.assertEpoch(epoch);
     const path = getUint32(frame, HEADER_BYTES);
     const received = expand(getUint32(frame, 8), this.kept.released);
     this.#checkReceived(received);
@@ -376,11 +381,6 @@ export class Session {
   #checkReceived(received: number): void {
     if (received > this.kept.last)
       throw protocolError(`it acknowledged frame ${received}, and only ${this.kept.last} were sent`);
-  }
-
-  #assertEpoch(epoch: number): void {
-    if (epoch > this.#epoch + MAX_EPOCHS_AHEAD)
-      throw protocolError(`it speaks of epoch ${epoch}, and this side is at ${this.#epoch}`);
   }
 }
 
