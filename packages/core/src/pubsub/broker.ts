@@ -1,6 +1,7 @@
 import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { VerbmqError } from '../contract/errors.js';
+import { type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
 import type { CallContext } from '../rpc/service.js';
 import { Event, type Item, Subscriber, Tally, type WhenSlow } from './subscriber.js';
@@ -20,6 +21,8 @@ export interface PubsubBrokerOptions {
   readonly maxHeldBytes?: number;
   /** How many subscriptions there may be. Default 100,000. */
   readonly maxSubscriptions?: number;
+  /** Default: nothing is logged. */
+  readonly logger?: Logger;
 }
 
 export interface PubsubStats {
@@ -54,6 +57,7 @@ const POLICIES: readonly string[] = ['drop-oldest', 'drop-newest', 'disconnect']
  */
 export class PubsubBroker {
   readonly #codec: Codec;
+  readonly #logger: Logger;
   readonly #maxQueued: number;
   readonly #maxQueuedBytes: number;
   readonly #maxSubscriptions: number;
@@ -71,6 +75,7 @@ export class PubsubBroker {
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: PubsubBrokerOptions = {}) {
     this.#codec = options.codec ?? new MsgpackCodec();
+    this.#logger = (options.logger ?? silentLogger).child({ part: 'pubsub' });
     this.#maxQueued = checkInteger('maxQueued', options.maxQueued ?? 10_000, 1, 2 ** 31);
     this.#maxQueuedBytes = bytes('maxQueuedBytes', options.maxQueuedBytes ?? 64 * MIB);
     this.#tally = new Tally(bytes('maxHeldBytes', options.maxHeldBytes ?? 1024 * MIB));
@@ -137,7 +142,9 @@ export class PubsubBroker {
         `there are ${this.#maxSubscriptions} subscriptions already`,
       );
     }
-    const subscriber = new Subscriber(limits, this.#tally, () => {
+    const subscriber = new Subscriber(limits, this.#tally, (error) => {
+      if (error !== undefined)
+        this.#logger.warn({ pattern, err: error }, 'a slow subscriber was disconnected');
       this.#tree.delete(pattern, subscriber);
       this.#subscribers.delete(subscriber);
     });

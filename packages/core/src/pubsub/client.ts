@@ -114,18 +114,20 @@ class OpenSubscription<Body> implements Subscription<Body> {
       for (;;) {
         const { done, value } = await this.#stream.next();
         if (done === true) return { done, value: undefined };
-        if (value instanceof Uint8Array) {
-          const { topic, body } = this.#codec.decode(value, 0, value.byteLength) as Omit<
-            PubsubEvent<Body>,
-            'dropped'
-          >;
-          return { done: false, value: { topic, body, dropped } };
-        }
-        dropped += Number(value);
+        if (value instanceof Uint8Array) return { done: false, value: { ...this.#read(value), dropped } };
+        if (!Number.isSafeInteger(value) || (value as number) < 1) throw nonsense();
+        dropped += value as number;
       }
     } catch (error) {
+      this.#stream.cancel(error); // after an event that cannot be read as well, where the stream has not ended
       throw raised(error);
     }
+  }
+
+  #read(bytes: Uint8Array): Omit<PubsubEvent<Body>, 'dropped'> {
+    const event = this.#codec.decode(bytes, 0, bytes.byteLength) as PubsubEvent<Body> | null | undefined;
+    if (typeof event?.topic !== 'string') throw nonsense();
+    return { topic: event.topic, body: event.body };
   }
 
   async return(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
@@ -142,4 +144,8 @@ class OpenSubscription<Body> implements Subscription<Body> {
 function raised(error: unknown): unknown {
   if (!(error instanceof RemoteError) || error.code !== 'ERR_VERBMQ_OVERLOADED') return error;
   return new VerbmqError('ERR_VERBMQ_OVERLOADED', error.message, { cause: error, reason: 'subscriber' });
+}
+
+function nonsense(): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_PROTOCOL', 'the broker sent what is no event');
 }

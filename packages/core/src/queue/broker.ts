@@ -1,6 +1,7 @@
 import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import { type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
 import type { CallContext } from '../rpc/service.js';
 import { Consumer, type Verdict } from './consumer.js';
@@ -35,6 +36,8 @@ export interface QueueBrokerOptions {
   readonly maxQueues?: number;
   /** Gets work that is given up: after `maxAttempts`, or rejected for good. */
   readonly onDead?: (queue: string, body: unknown, attempts: number) => void;
+  /** Default: nothing is logged. */
+  readonly logger?: Logger;
 }
 
 export interface QueueBrokerStats {
@@ -74,6 +77,7 @@ const MAX_NAME_LENGTH = 255;
  */
 export class QueueBroker {
   readonly #codec: Codec;
+  readonly #logger: Logger;
   readonly #limits: WorkQueueLimits;
   readonly #maxQueues: number;
   readonly #ackTimeoutMs: number | undefined;
@@ -91,13 +95,24 @@ export class QueueBroker {
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: QueueBrokerOptions = {}) {
     this.#codec = options.codec ?? new MsgpackCodec();
+    this.#logger = (options.logger ?? silentLogger).child({ part: 'queue' });
     this.#limits = {
       maxReady: checkInteger('maxReady', options.maxReady ?? 100_000, 1, 2 ** 31),
       maxReadyBytes: bytes('maxReadyBytes', options.maxReadyBytes ?? 256 * MIB),
       held: new HeldBytes(bytes('maxHeldBytes', options.maxHeldBytes ?? 1024 * MIB)),
       whenFull: options.whenFull ?? 'refuse',
       maxAttempts: checkInteger('maxAttempts', options.maxAttempts ?? 2 ** 31, 1, 2 ** 31),
-      onDead: options.onDead ?? (() => {}),
+      onDead: (queue, body, attempts) => {
+        this.#logger.warn({ queue, attempts }, 'work was given up');
+        try {
+          options.onDead?.(queue, body, attempts);
+        } catch (error) {
+          // The program's own fault, as in any event listener. What called this, a verdict or a timer, goes on.
+          process.nextTick(() => {
+            throw error;
+          });
+        }
+      },
       onIdle: (queue) => {
         this.#idle.delete(queue);
         this.#idle.add(queue);
@@ -175,7 +190,7 @@ export class QueueBroker {
     );
     this.#consumers.add(consumer);
     work.add(consumer);
-    void listen(verdicts, consumer);
+    void listen(verdicts, consumer, this.#logger.child({ queue }));
     return consumer;
   }
 
@@ -213,15 +228,22 @@ function bytes(name: string, value: number): number {
 }
 
 /** Takes verdicts until there are no more, or until one makes no sense: then the consumer has to go. */
-async function listen(verdicts: AsyncIterable<Verdict>, consumer: Consumer): Promise<void> {
+async function listen(verdicts: AsyncIterable<Verdict>, consumer: Consumer, logger: Logger): Promise<void> {
   try {
     for await (const verdict of verdicts) {
-      if (typeof verdict !== 'object' || verdict === null) break;
-      if (!['done', 'again', 'never'].includes(verdict.verdict)) break;
+      if (
+        typeof verdict !== 'object' ||
+        verdict === null ||
+        !['done', 'again', 'never'].includes(verdict.verdict)
+      ) {
+        logger.warn({}, 'a consumer was let go: what it said is no verdict');
+        break;
+      }
       consumer.judge(verdict);
     }
-  } catch {
-    // The call has ended: the consumer is lost.
+  } catch (error) {
+    // The call has ended, or something was said that cannot be read: the consumer is lost.
+    logger.debug({ err: error }, 'a consumer is lost');
   }
   consumer.leave();
 }

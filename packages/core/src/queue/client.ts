@@ -60,6 +60,9 @@ export class Queue<Body> {
   async push(body: Body, options?: CallOptions): Promise<void> {
     const refusal = await this.#api['queue:push']({ queue: this.name, body }, options);
     if (refusal !== undefined) {
+      if (typeof refusal?.refused !== 'string' || typeof refusal.message !== 'string') {
+        throw new VerbmqError('ERR_VERBMQ_PROTOCOL', 'the broker answered a push with what is no refusal');
+      }
       throw new VerbmqError('ERR_VERBMQ_OVERLOADED', refusal.message, { reason: refusal.refused });
     }
   }
@@ -99,10 +102,10 @@ export class Queue<Body> {
     signal?.addEventListener('abort', leave, { once: true });
     try {
       for await (const delivery of deliveries) {
+        // A queue gives work again that took too long, and may so give more than was asked for.
+        while (running.size >= concurrency) await Promise.race(running);
         if (signal?.aborted) continue;
-        const done: Promise<void> = run(jobOf<Body>(delivery as Delivery, verdicts)).finally(() =>
-          running.delete(done),
-        );
+        const done: Promise<void> = run(jobOf<Body>(delivery, verdicts)).finally(() => running.delete(done));
         running.add(done);
       }
     } finally {
@@ -147,7 +150,7 @@ class OpenConsumption<Body> implements Consumption<Body> {
     const { deliveries, verdicts } = this.#streams;
     try {
       const { done, value } = await deliveries.next();
-      if (done !== true) return { done: false, value: jobOf<Body>(value as Delivery, verdicts) };
+      if (done !== true) return { done: false, value: jobOf<Body>(value, verdicts) };
     } catch (error) {
       verdicts.end();
       deliveries.cancel(error);
@@ -183,16 +186,22 @@ async function restOf(stream: AsyncIterable<unknown>): Promise<void> {
   }
 }
 
-function jobOf<Body>(delivery: Delivery, verdicts: Outbox<Verdict>): Job<Body> {
+/** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` for what a broker does not send. */
+function jobOf<Body>(value: unknown, verdicts: Outbox<Verdict>): Job<Body> {
+  const delivery = value as Delivery | null | undefined;
+  if (!Number.isSafeInteger(delivery?.tag) || !Number.isSafeInteger(delivery?.attempt)) {
+    throw new VerbmqError('ERR_VERBMQ_PROTOCOL', 'the broker gave what is no work');
+  }
+  const { tag, attempt, body } = delivery as Delivery;
   let judged = false;
   const judge = (verdict: Verdict['verdict']): void => {
     if (judged) return;
     judged = true;
-    verdicts.push({ tag: delivery.tag, verdict });
+    verdicts.push({ tag, verdict });
   };
   return {
-    body: delivery.body as Body,
-    attempt: delivery.attempt,
+    body: body as Body,
+    attempt,
     acknowledge: () => judge('done'),
     reject: ({ requeue = true } = {}) => judge(requeue ? 'again' : 'never'),
   };
