@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto';
+import { MemoryTransport } from '@verbmq/core/memory-transport';
+import { expect, onTestFinished, test } from 'vitest';
+import { asAuto, autoWorld, pathIs } from '../support/auto-pair.js';
+import { abortAfterTest } from '../support/pair.js';
+import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+
+const TOKEN = 'token';
+const RIGHT = createHash('sha256').update(`verbmq-auto-1 proof ${TOKEN}`).digest();
+const WRONG = Buffer.alloc(32, 'w');
+
+/** A client of a server that has a fast path, and proves it with these bytes in its message and in its memory. */
+async function provedWith(said: Uint8Array, exposed: Uint8Array) {
+  const world = autoWorld({ client: { minFastRetryMs: 60_000, maxFastRetryMs: 60_000 } });
+  const raw = (network = world.base.network): MemoryTransport => {
+    const transport = new MemoryTransport({ network });
+    onTestFinished(() => transport.close());
+    return transport;
+  };
+  const address = { host: 'here', port: 1 };
+  const base = await raw().listen(address);
+  base.onConnection(async (connection) => {
+    const peer = new RawAutoPeer(abortAfterTest(connection));
+    await peer.next(Kind.HELLO);
+    const limits = { maxMessageBytes: 1000, windowBytes: 1000 };
+    peer.sendJson(Kind.WELCOME, { ...limits, session: 's', secret: 't', resumed: false, colour: 'blue' });
+    await peer.next(Kind.FAST_REQUEST);
+    const addresses = [{ ...address, colour: 'blue' }];
+    peer.sendJson(Kind.FAST_GRANT, { number: 1, token: TOKEN, addresses, colour: 'blue' });
+  });
+  const fast = await raw(world.fast.network).listen(address);
+  const outcome = new Promise<string>((resolve) => {
+    fast.onConnection(async (connection) => {
+      const peer = new RawAutoPeer(abortAfterTest(connection));
+      await peer.next(Kind.CLAIM);
+      const { data, descriptor } = await connection.expose(32, { read: true });
+      data.set(exposed);
+      peer.sendJson(Kind.PROOF, { bytes: Buffer.from(said).toString('base64url'), descriptor });
+      peer.next(Kind.PROVED).then(
+        () => resolve('taken'),
+        () => resolve('refused'),
+      );
+    });
+  });
+  const client = asAuto(abortAfterTest(await world.clientTransport.connect(base.address)));
+  return { client, outcome };
+}
+
+test('a server that proves its path has it taken, whatever else it says in fields that nobody knows', async () => {
+  const { outcome } = await provedWith(RIGHT, RIGHT);
+  expect(await outcome).toBe('taken');
+});
+
+test.each([
+  ['a message with other bytes', WRONG, RIGHT, 'did not come through'],
+  ['a message with fewer bytes', RIGHT.subarray(1), RIGHT, 'did not come through'],
+  ['memory with other bytes', RIGHT, WRONG, 'other bytes than lie there'],
+])('a path with %s is not taken', async (_, said, exposed, why) => {
+  const { client, outcome } = await provedWith(said, exposed);
+  expect(await outcome).toBe('refused');
+  const path = await pathIs(client, ({ reason }) => reason === 'probe-failed');
+  expect(path).toMatchObject({ fast: false, flowing: true, explanation: expect.stringContaining(why) });
+});
