@@ -179,17 +179,17 @@ describe('from a hostile client', () => {
     return { token, path: await RawAutoPeer.connect(fast, { host: 'here', port }) };
   }
 
+  const saysHello =
+    (peer: () => Promise<RawAutoPeer>) =>
+    async (value: unknown): ReturnType<typeof firstOf> => {
+      const raw = await peer();
+      raw.sendJson(Kind.HELLO, value);
+      return firstOf(raw, Kind.WELCOME);
+    };
+
   test('HELLO', async () => {
     const { peer, othersWork } = await scene();
-    await tryAll(
-      HELLO,
-      async (value) => {
-        const raw = await peer();
-        raw.sendJson(Kind.HELLO, value);
-        return firstOf(raw, Kind.WELCOME);
-      },
-      othersWork,
-    );
+    await tryAll(HELLO, saysHello(peer), othersWork);
   });
 
   test('HELLO that resumes', async () => {
@@ -200,11 +200,7 @@ describe('from a hostile client', () => {
         valid: { ...HELLO.valid, resume: { session, secret, epoch: 0 } },
         due: RESUME_DUE,
       },
-      async (value) => {
-        const raw = await peer();
-        raw.sendJson(Kind.HELLO, value);
-        return firstOf(raw, Kind.WELCOME);
-      },
+      saysHello(peer),
       othersWork,
     );
   });
