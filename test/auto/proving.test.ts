@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { MemoryTransport } from '@verbmq/core/memory-transport';
-import { expect, onTestFinished, test } from 'vitest';
-import { asAuto, autoWorld, pathIs } from '../support/auto-pair.js';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { asAuto, autoPair, autoWorld, onFast, pathIs } from '../support/auto-pair.js';
 import { abortAfterTest } from '../support/pair.js';
 import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
 
@@ -10,7 +10,7 @@ const RIGHT = createHash('sha256').update(`verbmq-auto-1 proof ${TOKEN}`).digest
 const WRONG = Buffer.alloc(32, 'w');
 
 /** A client of a server that has a fast path, and proves it with these bytes in its message and in its memory. */
-async function provedWith(said: Uint8Array, exposed: Uint8Array) {
+async function provedWith(said: Uint8Array, exposed: Uint8Array | undefined) {
   const world = autoWorld({ client: { minFastRetryMs: 60_000, maxFastRetryMs: 60_000 } });
   const raw = (network = world.base.network): MemoryTransport => {
     const transport = new MemoryTransport({ network });
@@ -33,8 +33,12 @@ async function provedWith(said: Uint8Array, exposed: Uint8Array) {
     fast.onConnection(async (connection) => {
       const peer = new RawAutoPeer(abortAfterTest(connection));
       await peer.next(Kind.CLAIM);
-      const { data, descriptor } = await connection.expose(32, { read: true });
-      data.set(exposed);
+      let descriptor: string | undefined;
+      if (exposed !== undefined) {
+        const memory = await connection.expose(32, { read: true });
+        memory.data.set(exposed);
+        descriptor = memory.descriptor;
+      }
       peer.sendJson(Kind.PROOF, { bytes: Buffer.from(said).toString('base64url'), descriptor });
       peer.next(Kind.PROVED).then(
         () => resolve('taken'),
@@ -55,9 +59,28 @@ test.each([
   ['a message with other bytes', WRONG, RIGHT, 'did not come through'],
   ['a message with fewer bytes', RIGHT.subarray(1), RIGHT, 'did not come through'],
   ['memory with other bytes', RIGHT, WRONG, 'other bytes than lie there'],
+  ['no memory, where the transport has it', RIGHT, undefined, 'exposes no memory'],
 ])('a path with %s is not taken', async (_, said, exposed, why) => {
   const { client, outcome } = await provedWith(said, exposed);
   expect(await outcome).toBe('refused');
   const path = await pathIs(client, ({ reason }) => reason === 'probe-failed');
   expect(path).toMatchObject({ fast: false, flowing: true, explanation: expect.stringContaining(why) });
+});
+
+describe('a path without one-sided memory', () => {
+  test.each(['client', 'both'] as const)(
+    'on the side of the client is proved by messages: %s',
+    async (withoutMemory) => {
+      const { client } = await autoPair({ withoutMemory });
+      await onFast(client);
+      // The memory of the connection above is emulated, and needs none below.
+      expect(client.capabilities.oneSided).toBe('emulated');
+    },
+  );
+
+  test('on that of the server alone is not taken', async () => {
+    const { client } = await autoPair({ withoutMemory: 'server' });
+    const path = await pathIs(client, ({ reason }) => reason === 'probe-failed');
+    expect(path.explanation).toContain('exposes no memory');
+  });
 });

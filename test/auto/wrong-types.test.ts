@@ -534,7 +534,7 @@ describe('from a hostile server', () => {
     await tryAll(
       {
         valid: { bytes: BYTES.toString('base64url'), descriptor: 'here' },
-        due: { bytes: 'text', descriptor: 'text?' },
+        due: { bytes: 'text', descriptor: 'text' },
       },
       attempt,
       server.othersWork,

@@ -88,6 +88,8 @@ export interface AutoWorldOptions {
   readonly client?: AutoOptions;
   readonly server?: AutoOptions;
   readonly without?: 'client' | 'server';
+  /** Whose end of the fast path has no one-sided memory. */
+  readonly withoutMemory?: 'client' | 'server' | 'both';
   /** The longest message of the fast path, where it is shorter than what is asked of it. */
   readonly fastMessageBytes?: number;
 }
@@ -98,6 +100,7 @@ export function autoWorld({
   client,
   server,
   without,
+  withoutMemory,
   fastMessageBytes,
 }: AutoWorldOptions = {}): Omit<AutoWorld, 'url'> {
   const base = new Cable();
@@ -108,13 +111,15 @@ export function autoWorld({
       return super.connect(address, { ...options, ...limit });
     }
   }
-  const make = (own: AutoOptions | undefined, hasFast: boolean): AutoTransport => {
+  const make = (side: 'client' | 'server', own: AutoOptions | undefined): AutoTransport => {
+    const oneSided = withoutMemory !== side && withoutMemory !== 'both';
     const transport = new AutoTransport({
       ...QUICK,
       ...both,
       ...own,
       base: new MemoryTransport({ network: base.network, faults: base }),
-      fast: hasFast ? new FastTransport({ network: fast.network, faults: fast }) : undefined,
+      fast:
+        without === side ? undefined : new FastTransport({ network: fast.network, faults: fast, oneSided }),
     });
     onTestFinished(() => transport.close());
     return transport;
@@ -122,8 +127,8 @@ export function autoWorld({
   return {
     base,
     fast,
-    serverTransport: make(server, without !== 'server'),
-    clientTransport: make(client, without !== 'client'),
+    serverTransport: make('server', server),
+    clientTransport: make('client', client),
   };
 }
 

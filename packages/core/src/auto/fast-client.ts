@@ -46,8 +46,8 @@ export function hostOf(address: HostAddress | PathAddress): string {
 }
 
 /**
- * Opens a fast connection to the first address that can be reached, and proves it: a message each way, and where the
- * transport has one-sided operations a READ, all with contents that both sides know. Only then is it answered with.
+ * Opens a fast connection to the first address that can be reached, and proves it: a message each way, and where this
+ * side of it has one-sided operations a READ, all with contents that both sides know. Only then is it answered with.
  * @throws FastFailure
  */
 export async function openFast(
@@ -107,8 +107,13 @@ async function proveAsClient(connection: Connection, { token }: Grant): Promise<
     const proof = Fields.ofFrame(await frames.next(FrameKind.PROOF));
     if (!Buffer.from(proof.text('bytes'), 'base64url').equals(expected))
       throw new FastFailure('probe-failed', 'a message did not come through unchanged');
-    const descriptor = proof.optionalText('descriptor');
-    if (descriptor !== undefined && connection.capabilities.oneSided !== 'none') {
+    if (connection.capabilities.oneSided !== 'none') {
+      const descriptor = proof.optionalText('descriptor');
+      if (descriptor === undefined)
+        throw new FastFailure(
+          'probe-failed',
+          'the peer exposes no memory there, so that no read could be tried',
+        );
       const read = await connection.attach(descriptor).read(0, expected.byteLength);
       if (!Buffer.from(read).equals(expected))
         throw new FastFailure('probe-failed', 'a one-sided read brought other bytes than lie there');

@@ -21,6 +21,7 @@ export interface MemoryConnectionInit {
   readonly faults: MemoryFaults;
   readonly peerWindow: Window;
   readonly window: Window;
+  readonly oneSided: boolean;
 }
 
 /** A send of at least so many bytes borrows them until delivery, where it may. */
@@ -42,7 +43,7 @@ export class MemoryConnection extends Connection {
   #dead = false;
 
   constructor(init: MemoryConnectionInit) {
-    super({ ...init, kind: 'memory', capabilities: CAPABILITIES });
+    super({ ...init, kind: 'memory', capabilities: init.oneSided ? CAPABILITIES : WITHOUT_MEMORY });
     this.#faults = init.faults;
     this.#credits = new Credits(init.peerWindow);
     this.#receipts = new Receipts(init.window, (bytes, messages) =>
@@ -259,6 +260,8 @@ const CAPABILITIES = {
   largeMessages: 'native',
   zeroCopySend: 'native',
 } as const;
+
+const WITHOUT_MEMORY = { ...CAPABILITIES, oneSided: 'none', atomics: 'none' } as const;
 
 /** What the owner does for a one-sided operation of the peer. */
 function perform(

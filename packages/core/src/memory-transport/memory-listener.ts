@@ -11,6 +11,7 @@ export interface Side {
   readonly options: ResolvedConnectionOptions;
   readonly faults: MemoryFaults;
   readonly window: Window;
+  readonly oneSided: boolean;
 }
 
 export interface MemoryListenerInit extends ListenerInit {

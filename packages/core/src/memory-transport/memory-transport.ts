@@ -23,6 +23,8 @@ export interface MemoryTransportOptions extends ConnectionOptions {
   readonly windowBytes?: number;
   /** The same in messages. Default 256. */
   readonly windowMessages?: number;
+  /** Whether this side's end of a connection has one-sided memory. Default true. */
+  readonly oneSided?: boolean;
 }
 
 /**
@@ -37,11 +39,13 @@ export class MemoryTransport extends Transport {
   readonly #network: MemoryNetwork;
   readonly #faults: MemoryFaults;
   readonly #window: Window;
+  readonly #oneSided: boolean;
 
   constructor(options: MemoryTransportOptions) {
     super(options);
     this.#network = options.network;
     this.#faults = options.faults ?? {};
+    this.#oneSided = options.oneSided ?? true;
     this.#window = {
       bytes: checkInteger('windowBytes', options.windowBytes ?? 1024 * 1024, 1, Number.MAX_SAFE_INTEGER),
       messages: checkInteger('windowMessages', options.windowMessages ?? 256, 1, Number.MAX_SAFE_INTEGER),
@@ -92,7 +96,8 @@ export class MemoryTransport extends Transport {
   }
 
   #side(request: { connectionOptions: Side['options'] }): Side {
-    return { options: request.connectionOptions, faults: this.#faults, window: this.#window };
+    const faults = this.#faults;
+    return { options: request.connectionOptions, faults, window: this.#window, oneSided: this.#oneSided };
   }
 }
 
