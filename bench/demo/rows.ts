@@ -81,9 +81,13 @@ const STEPS_PER_ROW = 2;
 export const DEMO_STEPS = DEMO_TRANSPORTS.flatMap(({ rows }) => rows).length * STEPS_PER_ROW;
 
 /** Runs the echo service and its client, in two processes, over each transport in turn. Never rejects. */
-export async function runDemo(progress: Progress, times: DemoTimes = TIMES): Promise<DemoResult[]> {
+export async function runDemo(
+  progress: Progress,
+  times: DemoTimes = TIMES,
+  transports: readonly DemoTransport[] = DEMO_TRANSPORTS,
+): Promise<DemoResult[]> {
   const results: DemoResult[] = [];
-  for (const transport of DEMO_TRANSPORTS) {
+  for (const transport of transports) {
     const found = await transport.probe();
     if (!found.available) {
       progress.skip(transport.rows.length * STEPS_PER_ROW);

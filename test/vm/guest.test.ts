@@ -3,15 +3,18 @@
  * one boot can show.
  */
 
-import { spawn } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { spawn, spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 const checkout = fileURLToPath(new URL('../..', import.meta.url));
-const tool = join(checkout, 'test/vm/guest.mjs');
+const tools = join(checkout, 'test/vm');
+const tool = join(tools, 'guest.mjs');
+/** The user `nobody` of Debian and Ubuntu, and its group. */
+const nobody = { uid: 65534, gid: 65534 };
 
 /** One ping over RDMA from the guest to its own address, by librdmacm's own tool. */
 const pingOverRdma = `
@@ -19,6 +22,8 @@ rping -s -a $VERBMQ_RDMA_ADDRESS -C 1 & server=$!
 until rdma resource show cm_id | grep -q LISTEN; do :; done
 rping -c -v -a $VERBMQ_RDMA_ADDRESS -C 1 && wait $server && echo pinged
 `;
+
+const RUN_OF_AN_ORDINARY_USER = 'pwd; echo kept >"$VERBMQ_GUEST_OUT/file"; exit 4';
 
 let directory: string;
 beforeEach(() => {
@@ -40,14 +45,21 @@ function guest(
   script: string,
   {
     environment = {},
+    user = {},
+    program = tool,
+    cwd = checkout,
     onOutput,
   }: {
     environment?: NodeJS.ProcessEnv;
+    user?: { uid?: number; gid?: number };
+    program?: string;
+    cwd?: string;
     onOutput?: (text: string, signal: (name: 'SIGINT') => void) => void;
   } = {},
 ): Promise<Outcome> {
-  const child = spawn(process.execPath, [tool, ...args, '--', '/bin/sh', '-c', script], {
-    cwd: checkout,
+  const child = spawn(process.execPath, [program, ...args, '--', '/bin/sh', '-c', script], {
+    ...user,
+    cwd,
     env: { ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -182,6 +194,37 @@ test('two hosts: the cable between them is cut and restored, the network beside 
   for (const role of ['a', 'b']) {
     expect(readFileSync(join(directory, role, 'role'), 'utf8')).toBe(`${role}\n`);
   }
+});
+
+test('an ordinary user boots it too, once its packages are there', async (context) => {
+  if (process.getuid?.() !== 0) return context.skip('an ordinary user runs all of these tests');
+  if (spawnSync(process.execPath, ['--version'], nobody).status !== 0) {
+    return context.skip(`the user nobody may not run ${process.execPath}`);
+  }
+  // A checkout that this user may read and write: the tool, which needs nothing else, and the kernel as it is cached.
+  const own = join(directory, 'checkout');
+  const cache = join(directory, 'cache');
+  cpSync(tools, join(own, 'test/vm'), { recursive: true });
+  cpSync(join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'verbmq'), join(cache, 'verbmq'), {
+    recursive: true,
+    filter: (path) => !path.includes('building-'),
+  });
+  mkdirSync(join(directory, 'out'));
+  const chown = spawnSync('chown', ['-R', `${nobody.uid}:${nobody.gid}`, directory]);
+  expect(chown.status, String(chown.stderr)).toBe(0);
+  const outcome = await guest(
+    ['--driver', 'none', '--out', join(directory, 'out')],
+    RUN_OF_AN_ORDINARY_USER,
+    {
+      user: nobody,
+      program: join(own, 'test/vm/guest.mjs'),
+      cwd: own,
+      environment: { HOME: directory, XDG_CACHE_HOME: cache },
+    },
+  );
+  expect(outcome.stdout, outcome.stderr).toBe(`${own}\n`);
+  expect(outcome.status).toBe(4);
+  expect(readFileSync(join(directory, 'out/file'), 'utf8')).toBe('kept\n');
 });
 
 test('a machine without the packages: they are named', async () => {
