@@ -1,7 +1,8 @@
-import { queue } from '@verbmq/core/queue';
+import { type Job, type Queue, queue } from '@verbmq/core/queue';
 import { type Service, serve } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
-import { from, until, verbmqErrorOf } from '../rpc/support.js';
+import { from, Gate, until, verbmqErrorOf } from '../rpc/support.js';
+import { isPending, turns } from '../support/expectations.js';
 import { connectPair } from '../support/pair.js';
 import { memorySetUp } from '../support/transports/memory.js';
 
@@ -55,5 +56,130 @@ describe('a broker that lies to a client of its queues', () => {
       { concurrency: 3 },
     );
     expect(most).toBe(3);
+  });
+
+  /** A broker that gives `count` jobs whatever is said, and reads what is said only after `gate` has opened. */
+  const deaf = (count: number, gate: Gate) => {
+    const heard: unknown[] = [];
+    const service: Service = {
+      async *'queue:work'(verdicts: AsyncIterable<{ tag: number }>) {
+        const all = (async () => {
+          await gate.opened;
+          for await (const { tag } of verdicts) if (heard.push(tag) === count) break;
+        })();
+        for (let tag = 1; tag <= count; tag++) yield { tag, attempt: 1, body: tag };
+        await all;
+      },
+    };
+    return { service, heard };
+  };
+
+  /** Resolves when `count` has stood still for many turns of the event loop, and answers with it. */
+  async function still(count: () => number): Promise<number> {
+    for (let before = -1; before !== count(); await turns(50)) before = count();
+    return count();
+  }
+
+  const MANY = 20_000;
+  const readers: [string, (jobs: Queue<unknown>, each: (job: Job<unknown>) => void) => Promise<void>][] = [
+    [
+      'consume',
+      async (jobs, each) => {
+        for await (const job of jobs.consume({ prefetch: 10 })) each(job);
+      },
+    ],
+    ['work', (jobs, each) => jobs.work((_, job) => each(job), { concurrency: 10 })],
+  ];
+  test.each(readers)('verdicts that it does not read hold up %s, and none is lost', async (_, read) => {
+    const gate = new Gate();
+    const { service, heard } = deaf(MANY, gate);
+    const { jobs } = await lying(service);
+    let judged = 0;
+    const reading = read(jobs, (job) => {
+      job.acknowledge();
+      judged++;
+    });
+    const most = await still(() => judged);
+    expect(most).toBeGreaterThan(100);
+    expect(most).toBeLessThan(MANY / 4); // what the window of a stream takes, and the prefetch
+    gate.open();
+    await reading;
+    expect(heard).toEqual(Array.from({ length: MANY }, (_, n) => n + 1));
+  });
+
+  test('a consumer whose verdicts wait can leave, and ends with its connection', async () => {
+    for (const end of ['leave', 'abort'] as const) {
+      const { service } = deaf(MANY, new Gate());
+      const { jobs, connection, server } = await lying(service);
+      let judged = 0;
+      const consumed = jobs.consume({ leaveTimeoutMs: 20 });
+      const reading = (async () => {
+        for await (const job of consumed) {
+          job.acknowledge();
+          judged++;
+        }
+      })();
+      await still(() => judged);
+      expect(await isPending(reading)).toBe(true);
+      if (end === 'leave') {
+        await consumed.return();
+        await reading;
+        expect(connection.state).toBe('open');
+      } else {
+        connection.abort('enough');
+        expect((await verbmqErrorOf(reading)).code).toBe('ERR_VERBMQ_ABORTED');
+      }
+      await until(() => server.stats().running === 0);
+    }
+  });
+
+  test('one that does not let its consumers go is not waited for', async () => {
+    const { jobs, connection, server } = await lying({
+      'queue:work': () => giving({ tag: 1, attempt: 1, body: 1 }),
+    });
+    for await (const job of jobs.consume({ leaveTimeoutMs: 20 })) {
+      job.acknowledge();
+      break;
+    }
+    let waiting: Promise<unknown>;
+    {
+      await using consumed = jobs.consume({ leaveTimeoutMs: 20 });
+      await consumed.next();
+      waiting = consumed.next();
+    }
+    expect(await waiting).toEqual({ done: true, value: undefined });
+    const controller = new AbortController();
+    const working = jobs.work(() => controller.abort(), { signal: controller.signal, leaveTimeoutMs: 20 });
+    expect((await verbmqErrorOf(working)).code).toBe('ERR_VERBMQ_CLOSE_TIMEOUT');
+    await until(() => server.stats().running === 0);
+    expect(connection.state).toBe('open');
+  });
+
+  test('one that gives work for ever is not read for ever by who leaves', async () => {
+    const { jobs, server } = await lying({
+      async *'queue:work'() {
+        for (let tag = 1; ; tag++) yield { tag, attempt: 1, body: new Uint8Array(1000) };
+      },
+    });
+    const consumed = jobs.consume({ leaveTimeoutMs: 20 });
+    await consumed.next();
+    await consumed.return();
+    await until(() => server.stats().running === 0);
+    expect(await consumed.next()).toEqual({ done: true, value: undefined });
+  });
+
+  test('a connection that is lost while work() leaves is told of', async () => {
+    const { jobs, connection } = await lying({
+      'queue:work': () => giving({ tag: 1, attempt: 1, body: 1 }),
+    });
+    const controller = new AbortController();
+    const working = jobs.work(
+      async () => {
+        controller.abort();
+        void turns(5).then(() => connection.abort('lost'));
+      },
+      { signal: controller.signal },
+    );
+    expect((await verbmqErrorOf(working)).code).toBe('ERR_VERBMQ_ABORTED');
   });
 });

@@ -2,33 +2,40 @@ import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { checkInteger } from '../contract/options.js';
 import { type ClientOptions, client } from '../rpc/client.js';
-import type { CallOptions, Client, ServerStream } from '../rpc/service.js';
+import type { CallOptions, Client } from '../rpc/service.js';
 import type { QueueBroker } from './broker.js';
-import type { Delivery, Verdict } from './consumer.js';
-import { Outbox } from './outbox.js';
+import { Deliveries, type Job } from './deliveries.js';
+import { Verdicts } from './verdicts.js';
 
-export interface ConsumeOptions {
+/** How long a broker may take to let a consumer go, in milliseconds. */
+const LEAVE_TIMEOUT_MS = 30_000;
+
+interface LeaveOptions {
+  /** How long leaving waits for the broker to read what was judged, in milliseconds. After it, that may be given again. Default 30,000. */
+  readonly leaveTimeoutMs?: number;
+}
+
+export interface WorkOptions extends LeaveOptions {
+  /** How many jobs are done at a time. Default 1. */
+  readonly concurrency?: number;
+  /** No more is begun. */
+  readonly signal?: AbortSignal;
+}
+
+export interface ConsumeOptions extends LeaveOptions {
   /** How much may be given to this consumer that it has not acknowledged. Default 1. */
   readonly prefetch?: number;
   /** Ends the consumption; what is not acknowledged is given to others. */
   readonly signal?: AbortSignal;
 }
 
-/** Work as it comes. Leaving the loop, or disposing of it, waits until the queue knows what was acknowledged, and gives the rest to others. */
+/**
+ * Work as it comes. Leaving the loop, or disposing of it, waits until the queue knows what was acknowledged, and gives the rest to
+ * others. It does not wait for longer than `leaveTimeoutMs`, nor for a connection that is lost: then what was acknowledged last may be given again.
+ */
 export interface Consumption<Body> extends AsyncIterableIterator<Job<Body>, undefined> {
   return(): Promise<IteratorResult<Job<Body>, undefined>>;
   [Symbol.asyncDispose](): Promise<void>;
-}
-
-/** Work that was given to this consumer. It is the consumer's until it says what became of it. */
-export interface Job<Body> {
-  readonly body: Body;
-  /** 1 when it is given for the first time. */
-  readonly attempt: number;
-  /** It is done. Of a job that was judged already, nothing more is said. */
-  acknowledge(): void;
-  /** It was not done. It is given to somebody again, unless `requeue` is `false`. */
-  reject(options?: { readonly requeue?: boolean }): void;
 }
 
 /**
@@ -72,20 +79,20 @@ export class Queue<Body> {
    * be given again.
    */
   consume(options: ConsumeOptions = {}): Consumption<Body> {
-    return new OpenConsumption<Body>(() => this.#open(options.prefetch ?? 1, options.signal));
+    return new OpenConsumption<Body>(() => this.#open(options.prefetch ?? 1, options));
   }
 
   /**
    * Does work with `handler`, up to `concurrency` at a time: what it resolves is acknowledged, what it rejects is given to
    * somebody again. Resolves when `signal` has fired and what was begun is done and acknowledged; rejects when the
-   * connection is lost.
+   * connection is lost, and with `ERR_VERBMQ_CLOSE_TIMEOUT` when the queue has not heard of that within `leaveTimeoutMs`.
    */
   async work(
     handler: (body: Body, job: Job<Body>) => unknown,
-    { concurrency = 1, signal }: { readonly concurrency?: number; readonly signal?: AbortSignal } = {},
+    { concurrency = 1, signal, leaveTimeoutMs }: WorkOptions = {},
   ): Promise<void> {
     if (signal?.aborted) return;
-    const { deliveries, verdicts } = this.#open(concurrency, undefined);
+    const deliveries = this.#open(concurrency, { leaveTimeoutMs });
     const running = new Set<Promise<void>>();
     const run = async (job: Job<Body>): Promise<void> => {
       try {
@@ -96,47 +103,49 @@ export class Queue<Body> {
       }
     };
     // What was begun is finished first. What comes meanwhile is not begun, and goes to others when the queue learns that we leave.
-    const leave = (): void => {
-      void Promise.all(running).then(() => verdicts.end());
+    const leave = async (): Promise<void> => {
+      await Promise.all(running);
+      await deliveries.leave();
     };
-    signal?.addEventListener('abort', leave, { once: true });
+    const onAbort = (): void => void leave().catch(() => {}); // told below
+    signal?.addEventListener('abort', onAbort, { once: true });
     try {
-      for await (const delivery of deliveries) {
+      for (let job = await deliveries.next(); job !== undefined; job = await deliveries.next()) {
         // A queue gives work again that took too long, and may so give more than was asked for.
         while (running.size >= concurrency) await Promise.race(running);
         if (signal?.aborted) continue;
-        const done: Promise<void> = run(jobOf<Body>(delivery, verdicts)).finally(() => running.delete(done));
+        const done: Promise<void> = run(job).finally(() => running.delete(done));
         running.add(done);
       }
     } finally {
-      signal?.removeEventListener('abort', leave);
-      verdicts.end();
-      await Promise.all(running);
+      signal?.removeEventListener('abort', onAbort);
+      await leave();
     }
   }
 
-  #open(prefetch: number, signal: AbortSignal | undefined): Streams {
+  #open(
+    prefetch: number,
+    { signal, leaveTimeoutMs = LEAVE_TIMEOUT_MS }: Optional<LeaveOptions & { readonly signal?: AbortSignal }>,
+  ): Deliveries<Body> {
     checkInteger('prefetch', prefetch, 1, 65_536);
-    const verdicts = new Outbox<Verdict>();
-    const deliveries = this.#api['queue:work'].stream(verdicts, {
+    checkInteger('leaveTimeoutMs', leaveTimeoutMs, 0, 2 ** 31 - 1);
+    const verdicts = new Verdicts();
+    const stream = this.#api['queue:work'].stream(verdicts, {
       signal,
       metadata: { queue: this.name, prefetch: String(prefetch) },
     });
-    return { deliveries, verdicts };
+    return new Deliveries<Body>(stream, verdicts, prefetch, leaveTimeoutMs);
   }
 }
 
-interface Streams {
-  readonly deliveries: ServerStream<unknown>;
-  readonly verdicts: Outbox<Verdict>;
-}
+type Optional<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 
 class OpenConsumption<Body> implements Consumption<Body> {
-  readonly #open: () => Streams;
-  #streams: Streams | undefined;
-  #left: Promise<void> | undefined;
+  readonly #open: () => Deliveries<Body>;
+  #deliveries: Deliveries<Body> | undefined;
+  #left = false;
 
-  constructor(open: () => Streams) {
+  constructor(open: () => Deliveries<Body>) {
     this.#open = open;
   }
 
@@ -145,20 +154,10 @@ class OpenConsumption<Body> implements Consumption<Body> {
   }
 
   async next(): Promise<IteratorResult<Job<Body>, undefined>> {
-    if (this.#left !== undefined) return { done: true, value: undefined };
-    this.#streams ??= this.#open();
-    const { deliveries, verdicts } = this.#streams;
-    try {
-      const { done, value } = await deliveries.next();
-      if (done !== true) return { done: false, value: jobOf<Body>(value, verdicts) };
-    } catch (error) {
-      verdicts.end();
-      deliveries.cancel(error);
-      this.#left = Promise.resolve();
-      throw error;
-    }
-    await this.#leave();
-    return { done: true, value: undefined };
+    if (this.#left) return { done: true, value: undefined };
+    this.#deliveries ??= this.#open();
+    const value = await this.#deliveries.next();
+    return value === undefined ? { done: true, value } : { done: false, value };
   }
 
   async return(): Promise<IteratorResult<Job<Body>, undefined>> {
@@ -170,39 +169,9 @@ class OpenConsumption<Body> implements Consumption<Body> {
     await this.#leave();
   }
 
-  #leave(): Promise<void> {
-    this.#streams?.verdicts.end();
-    this.#left ??= this.#streams === undefined ? Promise.resolve() : restOf(this.#streams.deliveries);
-    return this.#left;
+  /** What fails has been told where the jobs are read, or nobody reads any more. */
+  async #leave(): Promise<void> {
+    this.#left = true;
+    await this.#deliveries?.leave().catch(() => {});
   }
-}
-
-/** Reads a stream to its end, whatever that is. */
-async function restOf(stream: AsyncIterable<unknown>): Promise<void> {
-  try {
-    for await (const _ of stream);
-  } catch {
-    // It has been told where it was read, or nobody reads any more.
-  }
-}
-
-/** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` for what a broker does not send. */
-function jobOf<Body>(value: unknown, verdicts: Outbox<Verdict>): Job<Body> {
-  const delivery = value as Delivery | null | undefined;
-  if (!Number.isSafeInteger(delivery?.tag) || !Number.isSafeInteger(delivery?.attempt)) {
-    throw new VerbmqError('ERR_VERBMQ_PROTOCOL', 'the broker gave what is no work');
-  }
-  const { tag, attempt, body } = delivery as Delivery;
-  let judged = false;
-  const judge = (verdict: Verdict['verdict']): void => {
-    if (judged) return;
-    judged = true;
-    verdicts.push({ tag, verdict });
-  };
-  return {
-    body: body as Body,
-    attempt,
-    acknowledge: () => judge('done'),
-    reject: ({ requeue = true } = {}) => judge(requeue ? 'again' : 'never'),
-  };
 }

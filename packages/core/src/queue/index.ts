@@ -3,5 +3,6 @@
  * @module
  */
 export { QueueBroker, type QueueBrokerOptions, type QueueBrokerStats } from './broker.js';
-export { type ConsumeOptions, type Consumption, type Job, Queue, queue } from './client.js';
+export { type ConsumeOptions, type Consumption, Queue, queue, type WorkOptions } from './client.js';
+export type { Job } from './deliveries.js';
 export type { QueueStats, WhenFull } from './work-queue.js';
