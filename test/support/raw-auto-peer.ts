@@ -27,6 +27,15 @@ export const Kind = {
   REFUSE: 52,
 } as const;
 
+export interface RawHeader {
+  /** The byte behind the kind. */
+  readonly second?: number;
+  readonly messages?: number;
+  readonly sequence?: number;
+  readonly acknowledged?: number;
+  readonly credit?: number;
+}
+
 /** Speaks the protocol of auto connections byte by byte, rightly or not, over a connection of another transport. */
 export class RawAutoPeer {
   readonly connection: Connection;
@@ -62,13 +71,10 @@ export class RawAutoPeer {
     this.send(kind, Buffer.from(JSON.stringify(value)));
   }
 
-  send(
-    kind: number,
-    payload: Uint8Array = new Uint8Array(0),
-    header: { messages?: number; sequence?: number; acknowledged?: number; credit?: number } = {},
-  ): void {
+  send(kind: number, payload: Uint8Array = new Uint8Array(0), header: RawHeader = {}): void {
     const frame = Buffer.alloc(HEADER_BYTES + payload.byteLength);
     frame[0] = kind;
+    frame[1] = header.second ?? 0;
     frame.writeUInt16LE(header.messages ?? 0, 2);
     frame.writeUInt32LE((header.sequence ?? 0) >>> 0, 4);
     frame.writeUInt32LE((header.acknowledged ?? 0) >>> 0, 8);

@@ -9,7 +9,16 @@ import { OutgoingLease } from '../contract/outgoing-lease.js';
 import { MemoryRegions } from '../transport-kit/memory-regions.js';
 import type { AutoRole } from './auto-role.js';
 import { endReason, errorOfEnd, lostError } from './end-reason.js';
-import { FrameKind, HEADER_BYTES, isNumbered, ONE_MESSAGE, protocolError } from './frames.js';
+import {
+  assertNoPayload,
+  FrameKind,
+  getUint32,
+  HEADER_BYTES,
+  isNumbered,
+  messagesOf,
+  ONE_MESSAGE,
+  protocolError,
+} from './frames.js';
 import { CURRENT, Incoming, OWN } from './incoming.js';
 import { MAX_PIECE_BYTES, OneSidedRequester, OPERATION_WINDOW_BYTES, serveOperation } from './one-sided.js';
 import { leaseMemory, Outgoing } from './outgoing.js';
@@ -90,7 +99,7 @@ export class AutoConnection extends Connection implements PathHooks {
       },
     );
     this.#outgoing = new Outgoing(this.session, frameBytes, init.options.highWaterMarkBytes);
-    this.#incoming = new Incoming(maxMessageBytes, {
+    this.#incoming = new Incoming(maxMessageBytes, frameBytes, {
       handlesAtOnce: () => this._handlesAtOnce,
       deliver: (data, token) => this._receive(data, token),
       handle: (data) => {
@@ -203,7 +212,7 @@ export class AutoConnection extends Connection implements PathHooks {
   #frame(path: Path, frame: Uint8Array, lease: Message | undefined): void {
     const { session } = this;
     if (frame.length < HEADER_BYTES) throw protocolError('a frame is shorter than its header');
-    const kind = frame[0] as number;
+    const kind = (frame[0] as number) | ((frame[1] as number) << 8); // byte 1 is 0 in every kind that there is
     if (this.#requiresFast && path.number === BASE && isNumbered(kind))
       throw protocolError('it sent data on the base connection, and the fast path is required');
     this.#outgoing.hold(kind === FrameKind.DATA);
@@ -212,7 +221,7 @@ export class AutoConnection extends Connection implements PathHooks {
         if (lease === undefined || kind === FrameKind.BATCH) this.#incoming.frame(frame);
         else this.#incoming.longFrame(lease);
       }
-    } else this.#otherFrame(kind, frame);
+    } else this.#otherFrame(path, kind, frame);
     this.#handled();
   }
 
@@ -228,10 +237,12 @@ export class AutoConnection extends Connection implements PathHooks {
     if (this.#wanting || this.#tearingDown) this.#progress();
   }
 
-  #otherFrame(kind: number, frame: Uint8Array): void {
+  #otherFrame(path: Path, kind: number, frame: Uint8Array): void {
     const { session } = this;
+    if (messagesOf(frame, 0) !== 0) throw protocolError(`a frame of kind ${kind} says that it has messages`);
     switch (kind) {
       case FrameKind.CLOSE:
+        assertNoPayload(frame);
         if (session.accept(frame)) this._peerClosed();
         break;
       case FrameKind.OPERATION:
@@ -244,12 +255,16 @@ export class AutoConnection extends Connection implements PathHooks {
         if (session.accept(frame)) this.#operations.answered(frame);
         break;
       case FrameKind.ACK:
+        assertNoPayload(frame);
+        if (getUint32(frame, 4) !== 0) throw protocolError('an ACK has a number');
         session.acknowledged(frame);
         break;
       case FrameKind.SWITCH:
+        assertOnBase(path, kind);
         session.switched(frame);
         break;
       default:
+        assertOnBase(path, kind);
         this.#role.negotiation(kind, frame);
     }
   }
@@ -459,6 +474,11 @@ const CAPABILITIES = {
 
 /** Every path takes frames with so much payload, however short the messages are. */
 export const MIN_FRAME_PAYLOAD_BYTES = 512;
+
+/** What is not data belongs on the base connection. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
+function assertOnBase(path: Path, kind: number): void {
+  if (path.number !== BASE) throw protocolError(`a frame of kind ${kind} came on a fast path`);
+}
 
 /** `_finished` never comes within the call that ended the connection. */
 function nextTurn(): Promise<void> {

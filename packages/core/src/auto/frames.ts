@@ -38,7 +38,7 @@ export function isNumbered(kind: number): boolean {
   return kind <= FrameKind.BATCH;
 }
 
-/** kind u8, three zero bytes, sequence u32, acknowledged u32, credit u32; little-endian. */
+/** kind u8, zero u8, messages u16, sequence u32, acknowledged u32, credit u32; little-endian. */
 export const HEADER_BYTES = 16;
 
 /** The longest frame that is not a message or part of a one-sided operation, in bytes. */
@@ -75,6 +75,11 @@ export function messagesOf(memory: Uint8Array, at: number): number {
   return (memory[at + 2] as number) | ((memory[at + 3] as number) << 8);
 }
 
+/** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` where a frame has a payload and its kind has none. */
+export function assertNoPayload(frame: Uint8Array): void {
+  if (frame.length !== HEADER_BYTES) throw protocolError(`a frame of kind ${frame[0]} has a payload`);
+}
+
 /** A frame without a number, with this payload. */
 export function controlFrame(kind: number, payload?: Uint8Array): Uint8Array {
   const frame = new Uint8Array(HEADER_BYTES + (payload?.byteLength ?? 0));
@@ -90,6 +95,8 @@ export function jsonFrame(kind: number, value: object): Uint8Array {
 
 /** What a frame carries as JSON; `Fields` reads it. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` where it carries none. */
 export function parseJsonFrame(frame: Uint8Array): unknown {
+  for (let at = 1; at < HEADER_BYTES; at++)
+    if (frame[at] !== 0) throw protocolError(`byte ${at} of the header of a control frame is not 0`);
   if (frame.byteLength > MAX_CONTROL_BYTES)
     throw protocolError(`a control frame of ${frame.byteLength} bytes is too long`);
   try {

@@ -1,6 +1,6 @@
 import type { Message } from '../contract/message.js';
 import { markReused } from '../contract/reused-memory.js';
-import { ENTRY_BYTES } from './batch.js';
+import { ENTRY_BYTES, MAX_BATCH_BYTES } from './batch.js';
 import { FrameKind, getUint32, HEADER_BYTES, messagesOf, protocolError } from './frames.js';
 
 export interface IncomingHooks {
@@ -33,11 +33,14 @@ interface Held {
 export class Incoming {
   readonly #hooks: IncomingHooks;
   readonly #maxMessageBytes: number;
+  readonly #maxBatchBytes: number;
   readonly #held = new Map<number, Held>();
   #tokens = OWN;
 
-  constructor(maxMessageBytes: number, hooks: IncomingHooks) {
+  /** @param frameBytes the longest frame that every path takes. */
+  constructor(maxMessageBytes: number, frameBytes: number, hooks: IncomingHooks) {
     this.#maxMessageBytes = maxMessageBytes;
+    this.#maxBatchBytes = Math.min(MAX_BATCH_BYTES, frameBytes);
     this.#hooks = hooks;
   }
 
@@ -88,6 +91,7 @@ export class Incoming {
   #batch(frame: Uint8Array): void {
     const hooks = this.#hooks;
     const { buffer, byteOffset, length: end } = frame;
+    if (end > this.#maxBatchBytes) throw protocolError(`a batch of ${end} bytes is too long`);
     let own: Uint8Array | undefined;
     let count = 0;
     for (let at = HEADER_BYTES; at < end; count++) {
@@ -101,7 +105,7 @@ export class Incoming {
         hooks.deliver(own.subarray(first, at), OWN);
       }
     }
-    if (count !== messagesOf(frame, 0))
+    if (count === 0 || count !== messagesOf(frame, 0))
       throw protocolError('a batch has another number of messages than it says');
   }
 

@@ -162,7 +162,7 @@ export class OneSidedRequester {
 export function serveOperation(session: Session, regions: MemoryRegions, frame: Uint8Array): void {
   const request = frame.subarray(HEADER_BYTES);
   if (request.length < FIXED_BYTES) throw protocolError('an operation is too short');
-  const operation = request[0] as OperationCode;
+  const operation = getUint32(request, 0) as OperationCode; // with the three bytes that are 0
   const length = getUint32(request, 4);
   const offset = getUint32(request, 8) + getUint32(request, 12) * 2 ** 32;
   const key = request.subarray(16, FIXED_BYTES);

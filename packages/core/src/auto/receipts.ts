@@ -18,7 +18,8 @@ const OWN_OVERHEAD_BYTES = MESSAGE_OVERHEAD_BYTES;
 
 /** The receiving half of a session: which frame is the next, what the application has taken, and what of it the peer knows. */
 export class Receipts {
-  readonly #windowBytes: number;
+  /** What may come before it is consumed: nothing more when the peer has said CLOSE. */
+  #windowBytes: number;
   /** After so much the peer is told, if no frame has taken it along. */
   readonly #dueBytes: number;
   /** The number of the last frame that has come. */
@@ -55,9 +56,11 @@ export class Receipts {
     const messages = messagesOf(memory, at);
     if (messages > 0) {
       if (this.#charged - this.#toldConsumed >= this.#windowBytes)
-        throw protocolError('it sent beyond its window');
+        throw protocolError(this.#closed ? 'it sent a message after its CLOSE' : 'it sent beyond its window');
       this.#charged += chargeOf(kind, bytes, messages);
-    }
+    } else if (this.#closed && kind !== FrameKind.ANSWER)
+      throw protocolError(`a frame of kind ${kind} came after its CLOSE`);
+    if (kind === FrameKind.CLOSE) this.#windowBytes = 0;
     this.received = number;
     this.untold = true;
     this.#receivedBytes += bytes;
@@ -82,6 +85,10 @@ export class Receipts {
     this.#receivedBytes += bytes;
     if (this.consumed - this.#toldConsumed >= this.#dueBytes) this.due = true;
     return true;
+  }
+
+  get #closed(): boolean {
+    return this.#windowBytes === 0;
   }
 
   /** The application is done with a message of so many bytes. Answers whether the peer is to be told now. */

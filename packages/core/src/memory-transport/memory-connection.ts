@@ -1,4 +1,5 @@
 import type { HostAddress, PathAddress } from '../contract/address.js';
+import type { Capabilities } from '../contract/capabilities.js';
 import { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { DescriptorFields, ResolvedMemoryAccess } from '../contract/memory.js';
@@ -21,7 +22,7 @@ export interface MemoryConnectionInit {
   readonly faults: MemoryFaults;
   readonly peerWindow: Window;
   readonly window: Window;
-  readonly oneSided: boolean;
+  readonly capabilities: Capabilities;
 }
 
 /** A send of at least so many bytes borrows them until delivery, where it may. */
@@ -43,7 +44,7 @@ export class MemoryConnection extends Connection {
   #dead = false;
 
   constructor(init: MemoryConnectionInit) {
-    super({ ...init, kind: 'memory', capabilities: init.oneSided ? CAPABILITIES : WITHOUT_MEMORY });
+    super({ ...init, kind: 'memory' });
     this.#faults = init.faults;
     this.#credits = new Credits(init.peerWindow);
     this.#receipts = new Receipts(init.window, (bytes, messages) =>
@@ -253,15 +254,6 @@ export class MemoryConnection extends Connection {
     this.#regions.clear();
   }
 }
-
-const CAPABILITIES = {
-  oneSided: 'emulated',
-  atomics: 'emulated',
-  largeMessages: 'native',
-  zeroCopySend: 'native',
-} as const;
-
-const WITHOUT_MEMORY = { ...CAPABILITIES, oneSided: 'none', atomics: 'none' } as const;
 
 /** What the owner does for a one-sided operation of the peer. */
 function perform(

@@ -1,3 +1,4 @@
+import type { Capabilities } from '../contract/capabilities.js';
 import type { ListenerInit } from '../contract/listener.js';
 import { Listener } from '../contract/listener.js';
 import type { ResolvedConnectionOptions } from '../contract/options.js';
@@ -11,7 +12,7 @@ export interface Side {
   readonly options: ResolvedConnectionOptions;
   readonly faults: MemoryFaults;
   readonly window: Window;
-  readonly oneSided: boolean;
+  readonly capabilities: Capabilities;
 }
 
 export interface MemoryListenerInit extends ListenerInit {

@@ -1,4 +1,5 @@
 import { formatAddress, type HostAddress, type PathAddress } from '../contract/address.js';
+import type { Capabilities } from '../contract/capabilities.js';
 import { VerbmqError } from '../contract/errors.js';
 import { type ConnectionOptions, checkInteger } from '../contract/options.js';
 import {
@@ -39,13 +40,13 @@ export class MemoryTransport extends Transport {
   readonly #network: MemoryNetwork;
   readonly #faults: MemoryFaults;
   readonly #window: Window;
-  readonly #oneSided: boolean;
+  readonly #capabilities: Capabilities;
 
   constructor(options: MemoryTransportOptions) {
     super(options);
     this.#network = options.network;
     this.#faults = options.faults ?? {};
-    this.#oneSided = options.oneSided ?? true;
+    this.#capabilities = (options.oneSided ?? true) ? CAPABILITIES : WITHOUT_MEMORY;
     this.#window = {
       bytes: checkInteger('windowBytes', options.windowBytes ?? 1024 * 1024, 1, Number.MAX_SAFE_INTEGER),
       messages: checkInteger('windowMessages', options.windowMessages ?? 256, 1, Number.MAX_SAFE_INTEGER),
@@ -96,10 +97,23 @@ export class MemoryTransport extends Transport {
   }
 
   #side(request: { connectionOptions: Side['options'] }): Side {
-    const faults = this.#faults;
-    return { options: request.connectionOptions, faults, window: this.#window, oneSided: this.#oneSided };
+    return {
+      options: request.connectionOptions,
+      faults: this.#faults,
+      window: this.#window,
+      capabilities: this.#capabilities,
+    };
   }
 }
+
+const CAPABILITIES = {
+  oneSided: 'emulated',
+  atomics: 'emulated',
+  largeMessages: 'native',
+  zeroCopySend: 'native',
+} as const;
+
+const WITHOUT_MEMORY = { ...CAPABILITIES, oneSided: 'none', atomics: 'none' } as const;
 
 let clients = 0;
 
