@@ -6,7 +6,8 @@ const connection = await connect(process.env.VERBMQ_URL ?? 'tcp://127.0.0.1:7000
 const messages = connection.messages();
 
 const prices = new TableReader(connection.attach(await said()));
-console.log(`tea costs ${await prices.get('tea')}, coffee ${await prices.get('coffee')}`);
+const [tea, coffee] = await prices.getAll(['tea', 'coffee']);
+console.log(`tea costs ${tea}, coffee ${coffee}`);
 console.log(`milk costs ${(await prices.get('milk')) ?? 'nothing, there is none'}`);
 
 await connection.send(Buffer.from('2000'));

@@ -108,9 +108,14 @@ describe('across a move', () => {
       for (let n = 0; n < 20; n++) work.push(remote.fetchAdd(0, 1n).then(() => added++));
       work.push(remote.write(64, pattern(200_000, round)));
       const read = remote.read(64, 200_000);
+      work.push(
+        remote.writev([200_064, 400_064].map((offset) => ({ offset, data: pattern(100_000, round) }))),
+      );
+      const vector = remote.readv([200_064, 400_064].map((offset) => ({ offset, target: 100_000 })));
       pair.fast.breakOnce();
       await Promise.all(work);
       expectBytes(await read, pattern(200_000, round));
+      for (const piece of await vector) expectBytes(piece, pattern(100_000, round));
       expectBytes(owned.data.slice(64, 200_064), pattern(200_000, round));
     }
     expect(new DataView(owned.data.buffer, owned.data.byteOffset).getBigUint64(0, true)).toBe(BigInt(added));

@@ -13,6 +13,7 @@ import { listening } from './chapters/listening.js';
 import { observing } from './chapters/observing.js';
 import { oneSided } from './chapters/one-sided.js';
 import { oneSidedRefusals } from './chapters/one-sided-refusals.js';
+import { oneSidedVectors } from './chapters/one-sided-vectors.js';
 import { ordering } from './chapters/ordering.js';
 import { outgoingLeases } from './chapters/outgoing-leases.js';
 import { receiving } from './chapters/receiving.js';
@@ -38,6 +39,7 @@ export function conformance(name: string, setUp: SetUp): void {
     describe('backpressure', () => backpressure(setUp));
 
     describe('one-sided memory', () => oneSided(setUp));
+    describe('vectors of one-sided operations', () => oneSidedVectors(setUp));
     describe('one-sided memory that is refused', () => oneSidedRefusals(setUp));
 
     describe('closing in order', () => close(setUp));

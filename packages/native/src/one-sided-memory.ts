@@ -1,5 +1,11 @@
 import { VerbmqError } from '@verbmq/core';
-import type { DescriptorFields, ExposedByTransport, ResolvedMemoryAccess } from '@verbmq/core/transport-kit';
+import {
+  allEnded,
+  type DescriptorFields,
+  type ExposedByTransport,
+  type ResolvedMemoryAccess,
+  type TransferPiece,
+} from '@verbmq/core/transport-kit';
 import { AtomicOrder } from './atomic-order.js';
 import { type ConnectionDescription, EventKind, type Handle, SubmissionKind } from './binding.js';
 import { type MemoryKey, verifyKey } from './descriptor-key.js';
@@ -65,20 +71,30 @@ export class OneSidedMemory {
     return this.#exposed.expose(memory, access);
   }
 
-  async read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {
-    await this.#transfer(SubmissionKind.read, remote, offset, target);
+  read(remote: DescriptorFields, offset: number, target: Uint8Array): Promise<void> {
+    return this.#transfer(SubmissionKind.read, remote, offset, target);
+  }
+
+  readv(remote: DescriptorFields, pieces: readonly TransferPiece[]): Promise<void> {
+    return this.#transferAll(SubmissionKind.read, remote, pieces);
+  }
+
+  write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
+    const written = this.#transfer(SubmissionKind.write, remote, offset, data);
+    return data.byteLength === 0 ? written : this.#placed(written);
+  }
+
+  writev(remote: DescriptorFields, pieces: readonly TransferPiece[]): Promise<void> {
+    const written = this.#transferAll(SubmissionKind.write, remote, pieces);
+    return pieces.every(({ view }) => view.byteLength === 0) ? written : this.#placed(written);
   }
 
   /**
    * With InfiniBand and RoCE a write is complete when the peer's device has acknowledged it. With iWARP it is when the data
    * have been given to TCP; what is read behind it comes back only when the write has been placed (RFC 5040, section 5.5).
    */
-  async write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
-    if (!this.#iwarp || data.byteLength === 0) {
-      await this.#transfer(SubmissionKind.write, remote, offset, data);
-      return;
-    }
-    const written = this.#transfer(SubmissionKind.write, remote, offset, data);
+  async #placed(written: Promise<void>): Promise<void> {
+    if (!this.#iwarp) return written;
     const [outcome, confirmation] = await Promise.allSettled([written, this.#readProof()]);
     if (outcome.status === 'rejected') throw outcome.reason;
     if (confirmation.status === 'rejected') throw (confirmation.reason as VerbmqError).withUnknownOutcome();
@@ -165,6 +181,18 @@ export class OneSidedMemory {
     // Nothing is nothing, and a device would refuse it.
     if (view.byteLength === 0) return;
     await this.#operations.run({ ...this.#place(remote, key, offset), kind, view });
+  }
+
+  async #transferAll(
+    kind: Operation['kind'],
+    remote: DescriptorFields,
+    pieces: readonly TransferPiece[],
+  ): Promise<void> {
+    const key = this.#keyOf(remote);
+    const running = pieces
+      .filter(({ view }) => view.byteLength > 0)
+      .map(({ offset, view }) => this.#operations.run({ ...this.#place(remote, key, offset), kind, view }));
+    await allEnded(running, kind === SubmissionKind.write);
   }
 
   #place(

@@ -7,6 +7,7 @@ import {
   type OutgoingRoom,
   type ResolvedConnectionOptions,
   type ResolvedMemoryAccess,
+  type TransferPiece,
   WORDS_BYTES,
 } from '@verbmq/core/transport-kit';
 import { type ConnectionDescription, EventKind, type Handle } from './binding.js';
@@ -239,6 +240,14 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   protected override _write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
     return this.#oneSided.write(remote, offset, data);
+  }
+
+  protected override _readv(remote: DescriptorFields, pieces: readonly TransferPiece[]): Promise<void> {
+    return this.#oneSided.readv(remote, pieces);
+  }
+
+  protected override _writev(remote: DescriptorFields, pieces: readonly TransferPiece[]): Promise<void> {
+    return this.#oneSided.writev(remote, pieces);
   }
 
   protected override _fetchAdd(remote: DescriptorFields, offset: number, addend: bigint): Promise<bigint> {

@@ -75,6 +75,12 @@ const CONNECTION: Row[] = [
   { method: 'attach', call: (client) => client.attach(DESCRIPTOR), needs: 'oneSided' },
   { method: 'read', call: (_, remote) => remote?.read(0, 8), needs: 'oneSided' },
   { method: 'write', call: (_, remote) => remote?.write(0, numbered(1)), needs: 'oneSided' },
+  { method: 'readv', call: (_, remote) => remote?.readv([{ offset: 0, target: 8 }]), needs: 'oneSided' },
+  {
+    method: 'writev',
+    call: (_, remote) => remote?.writev([{ offset: 0, data: numbered(1) }]),
+    needs: 'oneSided',
+  },
   { method: 'fetchAdd', call: (_, remote) => remote?.fetchAdd(0, 1n), needs: 'atomics' },
   { method: 'compareAndSwap', call: (_, remote) => remote?.compareAndSwap(0, 0n, 1n), needs: 'atomics' },
   {

@@ -1,8 +1,10 @@
 import { VerbmqError } from './errors.js';
 import type { DescriptorFields, ResolvedMemoryAccess } from './memory.js';
 import type { MessageOwner } from './message.js';
+import { allEnded } from './operations.js';
 import { OutgoingLease, type OutgoingLeaseOwner } from './outgoing-lease.js';
 import type { OutgoingRoom } from './outgoing-room.js';
+import type { TransferPiece } from './remote-memory.js';
 
 /** Memory that a transport has made reachable for the peer. */
 export interface ExposedByTransport {
@@ -111,7 +113,7 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
   /** @see OutgoingLeaseOwner */
   freeOutgoing(_lease: OutgoingLease): void {}
 
-  /** Called only where `capabilities.oneSided` is not `'none'`; so are the four that follow. */
+  /** Called only where `capabilities.oneSided` is not `'none'`; so are those that follow. */
   protected _expose(
     _memory: number | Uint8Array,
     _access: ResolvedMemoryAccess,
@@ -123,6 +125,19 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
   }
   protected _write(_remote: DescriptorFields, _offset: number, _data: Uint8Array): Promise<void> {
     throw this._unsupported('writing remote memory');
+  }
+  /** All of them, at once; by default as so many reads. It ends when all have. */
+  protected _readv(remote: DescriptorFields, pieces: readonly TransferPiece[]): Promise<void> {
+    return allEnded(
+      pieces.map(({ offset, view }) => this._read(remote, offset, view)),
+      false,
+    );
+  }
+  protected _writev(remote: DescriptorFields, pieces: readonly TransferPiece[]): Promise<void> {
+    return allEnded(
+      pieces.map(({ offset, view }) => this._write(remote, offset, view)),
+      true,
+    );
   }
   protected _fetchAdd(_remote: DescriptorFields, _offset: number, _addend: bigint): Promise<bigint> {
     throw this._unsupported('fetchAdd');

@@ -25,7 +25,7 @@ import { checkInteger, describe, type ResolvedConnectionOptions } from './option
 import { Outbox } from './outbox.js';
 import { OutgoingLease } from './outgoing-lease.js';
 import type { OutgoingRoom } from './outgoing-room.js';
-import { AttachedMemory, type RemoteMemoryHooks } from './remote-memory.js';
+import { AttachedMemory, type RemoteMemoryHooks, type TransferPiece } from './remote-memory.js';
 import type { ConnectionStats } from './stats.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
@@ -473,6 +473,14 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     return this.#runOperation('write', () => this._write(remote, offset, data));
   }
   /** @internal */
+  remoteReadv(remote: DescriptorFields, pieces: readonly TransferPiece[]): Promise<void> {
+    return this.#runOperation('readv', () => this._readv(remote, pieces), pieces.length);
+  }
+  /** @internal */
+  remoteWritev(remote: DescriptorFields, pieces: readonly TransferPiece[]): Promise<void> {
+    return this.#runOperation('writev', () => this._writev(remote, pieces), pieces.length);
+  }
+  /** @internal */
   remoteFetchAdd(remote: DescriptorFields, offset: number, addend: bigint): Promise<bigint> {
     this.#assertSupported('atomics', 'fetchAdd');
     return this.#runOperation('fetchAdd', () => this._fetchAdd(remote, offset, addend));
@@ -519,9 +527,9 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     if (this.capabilities[capability] === 'none') throw this._unsupported(what);
   }
 
-  #runOperation<T>(name: string, operation: () => Promise<T>): Promise<T> {
+  #runOperation<T>(name: string, operation: () => Promise<T>, count = 1): Promise<T> {
     this.#lifecycle.assertOpen(name);
-    return this.#operations.run(operation);
+    return this.#operations.run(operation, count);
   }
 
   #progressed(): void {

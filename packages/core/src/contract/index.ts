@@ -23,7 +23,15 @@ export type { MessageHandler } from './inbox.js';
 export type { CloseInfo, ConnectionState } from './lifecycle.js';
 export { type ConnectionHandler, Listener } from './listener.js';
 export { type Logger, silentLogger } from './logger.js';
-export type { ExposedMemory, MemoryAccess, MemoryDescriptor, RemoteMemory } from './memory.js';
+export {
+  type ExposedMemory,
+  MAX_VECTOR_PIECES,
+  type MemoryAccess,
+  type MemoryDescriptor,
+  type ReadPiece,
+  type RemoteMemory,
+  type WritePiece,
+} from './memory.js';
 export { Message } from './message.js';
 export { type ConnectionOptions, MAX_MESSAGE_BYTES_LIMIT } from './options.js';
 export { OutgoingLease } from './outgoing-lease.js';

@@ -30,6 +30,21 @@ export interface ExposedMemory {
   revoke(): Promise<void>;
 }
 
+/** One of the places that `readv` reads: from `offset` on, so many bytes, or as many as fill the array. */
+export interface ReadPiece {
+  readonly offset: number;
+  readonly target: number | Uint8Array;
+}
+
+/** One of the places that `writev` writes: `data`, from `offset` on. */
+export interface WritePiece {
+  readonly offset: number;
+  readonly data: Uint8Array;
+}
+
+/** The most pieces that one `readv` or `writev` takes. */
+export const MAX_VECTOR_PIECES = 1024;
+
 /** The peer's exposed memory, as seen from here. Offsets and lengths are in bytes. */
 export interface RemoteMemory {
   readonly byteLength: number;
@@ -46,6 +61,18 @@ export interface RemoteMemory {
    * An error that carries `outcome: 'unknown'` leaves open whether it is.
    */
   write(offset: number, data: Uint8Array): Promise<void>;
+  /**
+   * Reads all of `pieces`, {@link MAX_VECTOR_PIECES} at most, as `read` does each: they are all checked before any is asked for, leave
+   * together, and count as so many operations. Resolves, when all are there, with what `read` would for each. Rejects with the
+   * first error, and only when every piece has ended, so that no target is touched any more.
+   * Nothing orders the pieces of one call among themselves.
+   */
+  readv(pieces: readonly ReadPiece[]): Promise<Uint8Array[]>;
+  /**
+   * Writes all of `pieces`, likewise. An error that carries `outcome: 'unknown'` leaves open which of them are in the peer's
+   * memory; any other says that none is.
+   */
+  writev(pieces: readonly WritePiece[]): Promise<void>;
   /** Adds to the 64-bit integer at `offset` (a multiple of 8, in the host's byte order), modulo 2^64. Resolves with the value before. */
   fetchAdd(offset: number, addend: bigint): Promise<bigint>;
   /** Stores `desired` where the 64-bit integer at `offset` equals `expected`. Resolves with the value before. */

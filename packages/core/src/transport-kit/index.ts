@@ -13,6 +13,7 @@ export {
   type ResolvedMemoryAccess,
 } from '../contract/memory.js';
 export type { MessageOwner } from '../contract/message.js';
+export { allEnded } from '../contract/operations.js';
 export {
   checkInteger,
   describe,
@@ -20,6 +21,7 @@ export {
   resolveConnectionOptions,
 } from '../contract/options.js';
 export type { OutgoingRoom } from '../contract/outgoing-room.js';
+export type { TransferPiece } from '../contract/remote-memory.js';
 export { isReused, markKept, markReused } from '../contract/reused-memory.js';
 export type { ConnectAttempt, ListenRequest } from '../contract/transport.js';
 export { Heartbeat, type HeartbeatHooks } from './heartbeat.js';
