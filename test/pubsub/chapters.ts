@@ -206,6 +206,34 @@ export function topics(name: string, setUp: SetUp): void {
       await until(() => broker.stats().subscriptions === 0);
     });
 
+    test('what subscribes again can be disposed of, whatever it waits for', async () => {
+      const { broker, connect } = await brokered(setUp);
+      const connection = await connect();
+      let asked: AbortSignal | undefined;
+      const never = (signal: AbortSignal): Promise<Connection> => {
+        asked = signal;
+        return new Promise(() => {});
+      };
+      let waiting: Promise<unknown>[];
+      {
+        await using unused = resubscribe(never, 'a');
+        await using connecting = resubscribe(never, 'a');
+        await using waits = resubscribe(async () => connection, 'a');
+        await using reads = resubscribe<number>(async () => connection, 'b');
+        waiting = [connecting.next(), waits.next()];
+        const first = reads.next();
+        await until(() => broker.stats().subscriptions === 2);
+        broker.publish('b', 1);
+        expect((await first).value).toEqual({ topic: 'b', body: 1, dropped: 0, gap: false });
+        expect(asked?.aborted).toBe(false);
+        expect(Symbol.asyncDispose in unused).toBe(true);
+      }
+      for (const next of waiting) expect(await next).toEqual({ done: true, value: undefined });
+      expect(asked?.aborted).toBe(true);
+      await until(() => broker.stats().subscriptions === 0);
+      expect(connection.state).toBe('open');
+    });
+
     test('a signal ends a subscription, and what subscribes again', async () => {
       const { broker, connect } = await brokered(setUp);
       const connection = await connect();

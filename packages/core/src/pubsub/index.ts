@@ -4,5 +4,10 @@
  */
 export { PubsubBroker, type PubsubBrokerOptions, type PubsubStats } from './broker.js';
 export { Pubsub, type PubsubEvent, pubsub, type SubscribeOptions, type Subscription } from './client.js';
-export { type ResubscribedEvent, resubscribe } from './resubscribe.js';
+export {
+  type ResubscribedEvent,
+  type ResubscribeOptions,
+  type Resubscription,
+  resubscribe,
+} from './resubscribe.js';
 export type { WhenSlow } from './subscriber.js';

@@ -1,4 +1,6 @@
 import type { Connection } from '../contract/connection.js';
+import { VerbmqError } from '../contract/errors.js';
+import { unwatchSignal, watchSignal } from '../rpc/abort-hub.js';
 import type { ClientOptions } from '../rpc/client.js';
 import { type PubsubEvent, pubsub, type SubscribeOptions } from './client.js';
 
@@ -7,30 +9,125 @@ export interface ResubscribedEvent<Body> extends PubsubEvent<Body> {
   readonly gap: boolean;
 }
 
+export interface ResubscribeOptions extends SubscribeOptions {
+  readonly client?: ClientOptions;
+}
+
+/** Events as they come, over one connection after the other. Leaving the loop, or disposing of it, ends the subscription, also while it waits for a connection. */
+export interface Resubscription<Body> extends AsyncIterableIterator<ResubscribedEvent<Body>, undefined> {
+  return(): Promise<IteratorResult<ResubscribedEvent<Body>, undefined>>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
 /**
  * Subscribes, and again on a new connection whenever one is lost. A connection that resumes its session by itself goes on
  * without a gap; this is for what comes after that.
  *
- * @param connect gives an open connection each time; it may wait as long as it likes between its attempts. What it rejects
- *   with ends the iteration, as does what the broker refuses.
+ * @param connect gives an open connection each time, first when the first event is asked for; it may wait as long as it likes between
+ *   its attempts. Its signal fires when nobody waits for the connection any more. What it rejects with ends the iteration, as does what
+ *   the broker refuses. The connections stay the program's, which closes them.
  */
-export async function* resubscribe<Body>(
-  connect: () => Promise<Connection>,
+export function resubscribe<Body>(
+  connect: (signal: AbortSignal) => Promise<Connection>,
   pattern: string,
-  options: SubscribeOptions & { readonly client?: ClientOptions } = {},
-): AsyncGenerator<ResubscribedEvent<Body>, undefined> {
-  let gap = false;
-  for (;;) {
-    const connection = await connect();
+  options: ResubscribeOptions = {},
+): Resubscription<Body> {
+  return new OpenResubscription<Body>(connect, pattern, options);
+}
+
+class OpenResubscription<Body> implements Resubscription<Body> {
+  /** Ends what is waited for: a connection, or an event. */
+  readonly #controller = new AbortController();
+  readonly #events: AsyncGenerator<ResubscribedEvent<Body>, undefined>;
+  #left = false;
+
+  constructor(
+    connect: (signal: AbortSignal) => Promise<Connection>,
+    pattern: string,
+    options: ResubscribeOptions,
+  ) {
+    this.#events = eventsOf<Body>(connect, pattern, options, this.#controller);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<ResubscribedEvent<Body>, undefined>> {
     try {
-      for await (const event of pubsub(connection, options.client).subscribe<Body>(pattern, options)) {
-        yield { ...event, gap };
-        gap = false;
-      }
-      return; // the broker has ended the subscription
+      return await this.#events.next();
     } catch (error) {
-      if (connection.state === 'open' || options.signal?.aborted) throw error;
-      gap = true;
+      if (this.#left) return { done: true, value: undefined };
+      throw error;
     }
   }
+
+  async return(): Promise<IteratorResult<ResubscribedEvent<Body>, undefined>> {
+    await this.#leave();
+    return { done: true, value: undefined };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#leave();
+  }
+
+  /** A generator that waits for something takes no `return` before that has come: so it is ended first. */
+  async #leave(): Promise<void> {
+    this.#left = true;
+    this.#controller.abort();
+    await this.#events.return(undefined);
+  }
+}
+
+async function* eventsOf<Body>(
+  connect: (signal: AbortSignal) => Promise<Connection>,
+  pattern: string,
+  options: ResubscribeOptions,
+  controller: AbortController,
+): AsyncGenerator<ResubscribedEvent<Body>, undefined> {
+  const { signal } = controller;
+  const program = options.signal;
+  const abortable = { onAbort: (reason: unknown): void => controller.abort(reason) };
+  if (program?.aborted) controller.abort(program.reason);
+  else if (program !== undefined) watchSignal(program, abortable);
+  let gap = false;
+  try {
+    for (;;) {
+      const connection = await connectionFrom(connect, signal);
+      try {
+        const events = pubsub(connection, options.client).subscribe<Body>(pattern, { ...options, signal });
+        for await (const event of events) {
+          yield { ...event, gap };
+          gap = false;
+        }
+        return; // the broker has ended the subscription
+      } catch (error) {
+        if (connection.state === 'open' || signal.aborted) throw error;
+        gap = true;
+      }
+    }
+  } finally {
+    if (program !== undefined) unwatchSignal(program, abortable);
+  }
+}
+
+/** @throws (by rejecting) what `connect` does, and `ERR_VERBMQ_CANCELLED` when the signal fires before. */
+function connectionFrom(
+  connect: (signal: AbortSignal) => Promise<Connection>,
+  signal: AbortSignal,
+): Promise<Connection> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void =>
+      reject(
+        new VerbmqError('ERR_VERBMQ_CANCELLED', 'the subscription was cancelled', { cause: signal.reason }),
+      );
+    if (signal.aborted) {
+      onAbort();
+      return;
+    }
+    signal.addEventListener('abort', onAbort, { once: true });
+    connect(signal)
+      .finally(() => signal.removeEventListener('abort', onAbort))
+      .then(resolve, reject);
+  });
 }
