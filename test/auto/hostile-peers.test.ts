@@ -2,7 +2,7 @@
 import type { Connection, Listener } from '@verbmq/core';
 import type { AutoConnection, AutoOptions } from '@verbmq/core/auto';
 import { MemoryTransport } from '@verbmq/core/memory-transport';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { asAuto, autoWorld, onFast } from '../support/auto-pair.js';
 import { failure } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
@@ -202,6 +202,67 @@ describe('tokens of fast paths', () => {
     await replayed.connection.closed;
     expect(granted.connection.state).toBe('open');
     await expectUnharmed(honest);
+  });
+
+  test('are worth nothing when their time is over, or their session', async () => {
+    const { listener, attack, attackFast, ...honest } = await scene({ handshakeTimeoutMs: 5000 });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const granted = async (): Promise<{ session: Connection; claim: () => Promise<RawAutoPeer> }> => {
+      const raw = await RawAutoPeer.connect(attack, listener.address);
+      const session = await attackerSession(listener, raw);
+      raw.sendJson(Kind.FAST_REQUEST, { number: 1 });
+      const { token, addresses } = await raw.json(Kind.FAST_GRANT);
+      const { port } = (addresses as { port: number }[])[0]!;
+      const claim = async (): Promise<RawAutoPeer> => {
+        const path = await RawAutoPeer.connect(attackFast, { host: 'here', port });
+        path.sendJson(Kind.CLAIM, { token });
+        return path;
+      };
+      return { session, claim };
+    };
+    const expectWorthless = async (path: RawAutoPeer): Promise<void> => {
+      const { error } = await path.connection.closed;
+      expect(error?.message).toContain('its token is not known');
+    };
+    const [old, inTime, ofNobody] = [await granted(), await granted(), await granted()];
+    ofNobody.session.abort();
+    await ofNobody.session.closed;
+    await expectWorthless(await ofNobody.claim());
+    await vi.advanceTimersByTimeAsync(4999);
+    await (await inTime.claim()).json(Kind.PROOF);
+    await vi.advanceTimersByTimeAsync(1);
+    await expectWorthless(await old.claim());
+    expect(old.session.state).toBe('open'); // it may ask for another one
+    await expectUnharmed(honest);
+  });
+
+  test('that are never shown are bounded in number and in time', async () => {
+    const { listener, attack, attackFast, ...honest } = await scene({
+      maxHandshakes: 20,
+      handshakeTimeoutMs: 200,
+    });
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    await raw.open();
+    raw.sendJson(Kind.FAST_REQUEST, { number: 1 });
+    const { addresses } = await raw.json(Kind.FAST_GRANT);
+    const { port } = (addresses as { port: number }[])[0]!;
+    const flood = await Promise.all(
+      Array.from({ length: 50 }, () => RawAutoPeer.connect(attackFast, { host: 'here', port })),
+    );
+    const words = (await Promise.all(flood.map(({ connection }) => connection.closed))).map(
+      ({ error }) => error?.message,
+    );
+    const tooMany = expect.stringContaining('too many paths are being proved');
+    expect(words.slice(20)).toEqual(new Array(30).fill(tooMany));
+    expect(words.slice(0, 20)).toEqual(new Array(20).fill(expect.stringContaining('within 200 ms')));
+    await expectUnharmed(honest);
+    // There is room again.
+    raw.sendJson(Kind.FAST_REQUEST, { number: 2 });
+    const { token } = await raw.json(Kind.FAST_GRANT);
+    const path = await RawAutoPeer.connect(attackFast, { host: 'here', port });
+    path.sendJson(Kind.CLAIM, { token });
+    await path.json(Kind.PROOF);
   });
 
   test('give nothing to who does not prove the path', async () => {

@@ -52,6 +52,13 @@ export interface PathInfo {
 /** Told of each change of a path: `{ connection, path }`. Costs nothing while nobody has subscribed. */
 export const pathChannel = channel('verbmq:auto:path');
 
+/**
+ * So many changes of one connection are logged as information, and then one in so long. The others are for those who debug: a peer
+ * may cause as many as it sends frames.
+ */
+const LOGGED_AT_ONCE = 8;
+const LOGGED_AGAIN_MS = 10_000;
+
 /** Keeps what is known of a connection's path, and tells each change. */
 export class PathReporter {
   readonly #connection: object;
@@ -60,6 +67,9 @@ export class PathReporter {
   readonly #handlers = new Set<(path: PathInfo) => void>();
   #why: Pick<PathInfo, 'reason' | 'explanation' | 'peerReason'>;
   #last: PathInfo | undefined;
+  /** How many changes may still be logged as information, and when that was reckoned. */
+  #room = LOGGED_AT_ONCE;
+  #reckonedAt = performance.now();
 
   /** @param look what carries the data at the moment; no kind while nothing does. */
   constructor(
@@ -109,7 +119,7 @@ export class PathReporter {
     )
       return;
     this.#last = path;
-    this.#logger.info({ path }, 'the path of the data has changed');
+    this.#logger[this.#logLevel()]({ path }, 'the path of the data has changed');
     if (pathChannel.hasSubscribers) pathChannel.publish({ connection: this.#connection, path });
     for (const handler of this.#handlers) {
       try {
@@ -120,5 +130,14 @@ export class PathReporter {
         });
       }
     }
+  }
+
+  #logLevel(): 'info' | 'debug' {
+    const now = performance.now();
+    this.#room = Math.min(LOGGED_AT_ONCE, this.#room + (now - this.#reckonedAt) / LOGGED_AGAIN_MS);
+    this.#reckonedAt = now;
+    if (this.#room < 1) return 'debug';
+    this.#room--;
+    return 'info';
   }
 }

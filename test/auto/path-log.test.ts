@@ -1,0 +1,44 @@
+import type { Logger } from '@verbmq/core';
+import { MemoryTransport } from '@verbmq/core/memory-transport';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { asAuto, autoWorld, pathIs } from '../support/auto-pair.js';
+import { abortAfterTest, nextConnection } from '../support/pair.js';
+import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+
+test('a peer whose reasons change without end fills no log, and the path says the last one', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const lines = { debug: 0, info: 0 };
+  const count = (level: keyof typeof lines) => (_: object, message?: string) => {
+    if (message?.includes('path')) lines[level]++;
+  };
+  const logger: Logger = {
+    debug: count('debug'),
+    info: count('info'),
+    warn: () => {},
+    error: () => {},
+    child: () => logger,
+  };
+  const world = autoWorld({ server: { logger } });
+  const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+  const accepted = nextConnection(listener);
+  const transport = new MemoryTransport({ network: world.base.network });
+  onTestFinished(() => transport.close());
+  const raw = await RawAutoPeer.connect(transport, listener.address);
+  await raw.open();
+  const session = asAuto(abortAfterTest(await accepted));
+  let reasons = 0;
+  const flap = async (times: number): Promise<void> => {
+    for (let n = 0; n < times; n++)
+      raw.sendJson(Kind.FAST_FAILED, { number: 0, reason: `reason-${++reasons}` });
+    await pathIs(session, ({ peerReason }) => peerReason === `reason-${reasons}`);
+  };
+  await flap(100);
+  expect(lines).toEqual({ info: 8, debug: 92 });
+  vi.advanceTimersByTime(9_999);
+  await flap(100);
+  expect(lines).toEqual({ info: 8, debug: 192 });
+  vi.advanceTimersByTime(10_001);
+  await flap(100);
+  expect(lines).toEqual({ info: 10, debug: 290 });
+});
