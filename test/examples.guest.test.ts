@@ -14,3 +14,12 @@ it('the echo example runs over RDMA, as over TCP', async () => {
 });
 
 it('the order example runs over RDMA, as over TCP', () => orderExample(url));
+
+it('the moving example begins on TCP, and goes on over RDMA while it counts', async () => {
+  const { service, url: announced } = await startService('moving-service', `verbmq://${listen}:0`);
+  const client = startExample('moving-client', announced);
+  expect(await client.rest()).toEqual(['on tcp: negotiating', 'on rdma', 'counted without a gap']);
+  expect(await client.exit).toEqual([0, null]);
+  service.terminate();
+  expect(await service.exit).toEqual([0, null]);
+});
