@@ -1,5 +1,6 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { autoPair, onBase, onFast, pathIs } from '../support/auto-pair.js';
+import { turns } from '../support/expectations.js';
 import { expectBytes, numbered, numberOf, pattern, take } from '../support/messages.js';
 import { type NumberedStream, streamsBetween } from '../support/numbered-stream.js';
 import { until } from '../support/until.js';
@@ -92,6 +93,34 @@ describe('a fast path that fails', () => {
     await pair.client.send(numbered(2));
     expect((await take(pair.server, 2)).map(numberOf)).toEqual([1, 2]);
     expect(pair.fast.attempts.length).toBe(before);
+  });
+});
+
+describe('a fast path that flaps', () => {
+  test('is left alone for longer each time, until it has lasted', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const longest = vi.spyOn(Math, 'random').mockReturnValue(1); // each pause is as long as it may be
+    onTestFinished(() => longest.mockRestore());
+    const { client, fast } = await autoPair({ client: { minFastRetryMs: 1000, maxFastRetryMs: 8000 } });
+    await onFast(client);
+    const expectPause = async (ms: number): Promise<void> => {
+      fast.breakOnce();
+      await client.send(numbered(1));
+      await onBase(client);
+      const { length } = fast.attempts;
+      await vi.advanceTimersByTimeAsync(ms - 1);
+      await turns(20);
+      expect(fast.attempts.length, `attempts within ${ms} ms`).toBe(length);
+      await vi.advanceTimersByTimeAsync(1);
+      await onFast(client);
+      expect(fast.attempts.length).toBe(length + 1);
+    };
+    for (const ms of [1000, 2000, 4000, 8000, 8000]) await expectPause(ms);
+    await vi.advanceTimersByTimeAsync(8000);
+    await expectPause(8000); // it had not lasted for longer than the longest pause
+    await vi.advanceTimersByTimeAsync(8001);
+    for (const ms of [1000, 2000]) await expectPause(ms);
   });
 });
 
