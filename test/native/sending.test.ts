@@ -1,16 +1,19 @@
 // What sending costs the device: how many calls, how many copies by the post, how many completions. Counted, not timed.
 import type { Connection } from '@verbmq/core';
+import type { AutoConnection } from '@verbmq/core/auto';
 import type { RdmaTransportOptions } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
 import { turns } from '../support/expectations.js';
-import type { Pair } from '../support/pair.js';
+import { connectPair, type Pair } from '../support/pair.js';
 import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
+import { autoOverSimulatedRdmaSetUp } from '../support/transports/auto.js';
 import { until } from '../support/until.js';
 
 const HEADER_BYTES = 16;
 /** Of messages of one test: ten times the receive slots. */
 const COUNT = 1280;
+const FEW = 320;
 
 await onSimulatedDevice('rxe', (device) => {
   /** A pair that says nothing by itself, and a server that counts what arrives, and may send it back. */
@@ -173,6 +176,80 @@ await onSimulatedDevice('rxe', (device) => {
       // An eighth of the slots at a time, and at once those of the frames, of which the first opened the connection.
       expect(device.count('receive-chains') - posts).toBeLessThanOrEqual(COUNT / 16 + COUNT / 64 + 1);
       await expectNothingLeft(device, pair);
+    });
+
+    test('to look at the statistics between messages costs no frame', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair({ receiveSlots: 128 }, true);
+      const sends = device.count('sends');
+      for (let n = 1; n <= FEW; n++) {
+        sendInOneTick(pair.client, 1);
+        pair.client.stats();
+        pair.clientTransport.stats(); // which looks again
+        await until(() => pair.answered === n);
+        pair.server.stats();
+      }
+      await turns();
+      // Some more where this machine was busy for so long that nothing seemed to be sent any more.
+      expect(device.count('sends') - sends).toBeLessThan(2.1 * FEW);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('to look again and again while nothing is sent costs one frame, and shows that all has left', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair();
+      const sends = device.count('sends');
+      sendInOneTick(pair.client, 5);
+      expect(pair.client.stats().bytesBuffered).toBe(5 * (64 + HEADER_BYTES));
+      await until(() => pair.arrived === 5 && pair.client.stats().bytesBuffered === 0);
+      for (let n = 0; n < 10; n++) pair.client.stats();
+      await turns();
+      expect(device.count('sends') - sends).toBe(6);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('one frame at a time asks for those who wait until all has left', async () => {
+      resetForTest(device, personality);
+      const pair = await quietPair({ sendSlots: 64 });
+      device.hold('send-completions');
+      const sends = device.count('sends');
+      const draining: Promise<void>[] = [];
+      for (let n = 1; n <= 10; n++) {
+        sendInOneTick(pair.client, 1);
+        draining.push(pair.client.drain());
+        await until(() => pair.arrived === n);
+      }
+      expect(device.count('sends') - sends).toBe(11);
+      device.release('send-completions');
+      await Promise.all(draining);
+      expect(pair.client.stats().bytesBuffered).toBe(0);
+      expect(device.count('sends') - sends).toBe(12);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('to look at an auto connection between messages costs no frame', async () => {
+      resetForTest(device, personality);
+      const setUp = autoOverSimulatedRdmaSetUp(device);
+      const framesOf = async (look: (connection: Connection) => void): Promise<number> => {
+        const { client, server } = await connectPair(setUp, { both: { heartbeatIntervalMs: 0 } });
+        await until(() => (client as AutoConnection).path.fast && (server as AutoConnection).path.fast);
+        server.onMessage(({ data }) => void server.send(data));
+        let answered = 0;
+        client.onMessage(() => answered++);
+        const sends = device.count('sends');
+        for (let n = 1; n <= FEW; n++) {
+          await client.send(new Uint8Array(64));
+          look(client);
+          await until(() => answered === n);
+          look(server);
+        }
+        return device.count('sends') - sends;
+      };
+      const frames = await framesOf(() => {});
+      expect(frames).toBeLessThan(2.1 * FEW);
+      expect(Math.abs((await framesOf((connection) => void connection.stats())) - frames)).toBeLessThan(
+        FEW / 50,
+      );
     });
 
     test.each([1, 40])(

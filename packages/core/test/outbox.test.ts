@@ -10,6 +10,7 @@ const LONG = 1025;
 function make(submit: OutboxHooks['submit']) {
   const taken: { bytes: number[]; mayBorrow: boolean }[] = [];
   let buffered = 0;
+  const awaitLeaving = vi.fn();
   const outbox = new Outbox(1000, {
     submit: (data, lease, mayBorrow) => {
       const answer = submit(data, lease, mayBorrow);
@@ -17,8 +18,9 @@ function make(submit: OutboxHooks['submit']) {
       return answer;
     },
     bufferedBytes: () => buffered,
+    awaitLeaving,
   });
-  return { outbox, taken, setBuffered: (bytes: number) => (buffered = bytes) };
+  return { outbox, awaitLeaving, taken, setBuffered: (bytes: number) => (buffered = bytes) };
 }
 
 test('what finds room goes straight to the transport', async () => {
@@ -82,7 +84,7 @@ test('what lies in memory that is used again is not lent, and copied when it has
 
 test('drain resolves when nothing waits and nothing is buffered', async () => {
   let room = 0;
-  const { outbox, setBuffered } = make(() => room-- > 0);
+  const { outbox, awaitLeaving, setBuffered } = make(() => room-- > 0);
   await outbox.drain();
   const sending = outbox.send(Uint8Array.of(1), undefined);
   const resolved = vi.fn();
@@ -95,9 +97,15 @@ test('drain resolves when nothing waits and nothing is buffered', async () => {
   outbox.settleDrainIfEmpty();
   await Promise.resolve();
   expect(resolved).not.toHaveBeenCalled();
+  // The transport is told that somebody waits as long as somebody does.
+  expect(awaitLeaving).toHaveBeenCalledTimes(3);
   setBuffered(0);
   outbox.settleDrainIfEmpty();
   await drained;
+  setBuffered(1);
+  expect(outbox.empty).toBe(false);
+  outbox.settleDrainIfEmpty();
+  expect(awaitLeaving).toHaveBeenCalledTimes(3);
 });
 
 test('a failure rejects what waits and who waits', async () => {

@@ -180,6 +180,10 @@ export class RdmaConnection extends Connection implements Endpoint {
     return this.#gone ? 0 : this.#outbound.bufferedBytes();
   }
 
+  protected override _awaitLeaving(): void {
+    if (!this.#gone) this.#outbound.awaitLeaving();
+  }
+
   protected override _allocate(bytes: number): OutgoingLease {
     return this.#outbound.allocate(this, bytes);
   }

@@ -23,6 +23,9 @@ const OWN_WORDS_BYTES = WORDS_BYTES;
 /** A lease whose memory is not registered; its bytes are copied when it is sent. Tokens below it are large leases. */
 const ORDINARY_MEMORY = -1;
 
+/** When somebody who looks still at the same messages is told of them, in milliseconds. */
+const LOOK_AGAIN_MS = 50;
+
 export interface RdmaOutboundInit {
   readonly engine: RdmaEngine;
   readonly handle: Handle;
@@ -52,6 +55,9 @@ export class RdmaOutbound {
   readonly #roomAvailable: () => void;
   /** Of all that was submitted, what a fence follows. */
   #fenced = 0;
+  /** What there was when somebody asked what has left, and since when it has been all. */
+  #looked = 0;
+  #lookedAt = 0;
   #leased = 0;
   /** Of a layer that sends messages again from the slots in which they lie. */
   #vacate: ((memory: Uint8Array) => void) | undefined;
@@ -232,12 +238,25 @@ export class RdmaOutbound {
     return taken;
   }
 
-  /** A message has left when the peer's device has it. */
+  /**
+   * A message has left when the peer's device has it, which is known of the last ones when a later one has, or a fence. Who
+   * looks again later while nothing is sent gets one; a look between messages costs no frame.
+   */
   bufferedBytes(): number {
     this.reclaim();
     const bytes = this.#unfinishedBytes();
-    if (bytes > 0) this.#fence();
+    if (bytes === 0) return 0;
+    const now = performance.now();
+    if (this.#looked !== this.#slots.submitted) {
+      this.#looked = this.#slots.submitted;
+      this.#lookedAt = now;
+    } else if (now - this.#lookedAt >= LOOK_AGAIN_MS) this.#fence();
     return bytes;
+  }
+
+  /** What `Connection._awaitLeaving` is to do. */
+  awaitLeaving(): void {
+    this.#fence();
   }
 
   allocate(owner: Connection, bytes: number): OutgoingLease {
@@ -301,11 +320,16 @@ export class RdmaOutbound {
     return this.#slots.unfinishedBytes + this.#large.unreadBytes;
   }
 
-  /** Asks to be told when everything submitted is complete: most sends are not signalled. */
+  /**
+   * Asks to be told when what is submitted now is complete: most sends are not signalled. One fence is under way at a time: who waits
+   * asks again when it is told.
+   */
   #fence(): void {
     this.wait();
-    if (this.#fenced === this.#slots.submitted) return;
-    this.#fenced = this.#slots.submitted;
+    const { submitted } = this.#slots;
+    const underWay = ((this.#fenced - (this.#gate[COMPLETED] as number)) | 0) > 0;
+    if (underWay || this.#fenced === submitted) return;
+    this.#fenced = submitted;
     this.#engine.submitFence(this.#handle);
   }
 }

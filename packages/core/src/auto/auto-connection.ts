@@ -142,9 +142,13 @@ export class AutoConnection extends Connection implements PathHooks {
     const pending = this.#outgoing.bytes;
     if (this.session.allAcknowledged && pending === 0) return 0;
     const below = (this.#base?.bufferedBytes ?? 0) + (this.#fast?.bufferedBytes ?? 0);
-    const bytes = pending + below + (this.session.unwritten ? this.session.keptBytes : 0);
-    if (bytes > 0) this.#wanting = true;
-    return bytes;
+    return pending + below + (this.session.unwritten ? this.session.keptBytes : 0);
+  }
+
+  protected override _awaitLeaving(): void {
+    this.#wanting = true;
+    this.#base?.awaitLeaving();
+    this.#fast?.awaitLeaving();
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------

@@ -60,20 +60,22 @@ export class Path implements DirectReceiver {
     else this.connection.abort('the peer asks for more than it takes');
   }
 
-  /** Bytes that have not left this process. While there are any, `room` is called when they have. */
+  /** Bytes that have not left this process. */
   get bufferedBytes(): number {
     if (this.connection.state === 'closed') return 0;
     const { bytesBuffered, bytesWaiting } = this.connection.stats();
-    const bytes = bytesBuffered + bytesWaiting;
-    if (bytes > 0 && !this.#draining) {
-      this.#draining = true;
-      const drained = (): void => {
-        this.#draining = false;
-        this.#room();
-      };
-      this.connection.drain().then(drained, drained);
-    }
-    return bytes;
+    return bytesBuffered + bytesWaiting;
+  }
+
+  /** While there are any, `room` is called when they have. */
+  awaitLeaving(): void {
+    if (this.#draining || this.bufferedBytes === 0) return;
+    this.#draining = true;
+    const drained = (): void => {
+      this.#draining = false;
+      this.#room();
+    };
+    this.connection.drain().then(drained, drained);
   }
 
   /** The session is not interested any more: nothing that comes is told to it. The connection is still open. */

@@ -83,8 +83,11 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
   /** Nothing is sent from `room`; the connection may have failed meanwhile. */
   protected _unreserve(_room: OutgoingRoom): void {}
 
-  /** Bytes taken by `_submit` that have not left this process yet. */
+  /** Bytes taken by `_submit` that have not left this process yet, as far as is known: to ask costs nothing but the look. */
   protected abstract _bufferedBytes(): number;
+
+  /** Somebody waits for them to leave: when they have, `_roomAvailable()` is due. Transports that call it anyway do nothing here. */
+  protected _awaitLeaving(): void {}
 
   /** Tells the peer, behind everything that was submitted, that nothing more will come. Called once. */
   protected abstract _sendClose(): void;

@@ -114,6 +114,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#outbox = new Outbox(init.options.maxQueuedBytes, {
       submit: (data, lease, mayBorrow) => this._submit(data, lease, mayBorrow),
       bufferedBytes: () => this._bufferedBytes(),
+      awaitLeaving: () => this._awaitLeaving(),
     });
     this.#lifecycle = new Lifecycle(init.options.closeTimeoutMs, {
       busy: () => this.#outbox.waiting > 0 || this.#operations.pending > 0,

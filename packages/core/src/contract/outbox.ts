@@ -3,10 +3,11 @@ import type { OutgoingLease } from './outgoing-lease.js';
 import { isReused } from './reused-memory.js';
 import { SendQueue } from './send-queue.js';
 
-/** The transport's side of sending; see `Connection._submit` and `Connection._bufferedBytes`. */
+/** The transport's side of sending; see the hooks of `Connection` of the same names. */
 export interface OutboxHooks {
   submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void>;
   bufferedBytes(): number;
+  awaitLeaving(): void;
 }
 
 const TAKEN: Promise<void> = Promise.resolve();
@@ -101,12 +102,15 @@ export class Outbox {
     if (this.empty) return TAKEN;
     return new Promise((resolve, reject) => {
       this.#drainWaiters.push({ resolve, reject });
+      this.#hooks.awaitLeaving();
     });
   }
 
   /** Tells those who wait for `drain()`, if there is something to tell. */
   settleDrainIfEmpty(): void {
-    if (this.#drainWaiters.length > 0 && this.empty) this.finish();
+    if (this.#drainWaiters.length === 0) return;
+    if (this.empty) this.finish();
+    else this.#hooks.awaitLeaving();
   }
 
   /** Everything has left. */

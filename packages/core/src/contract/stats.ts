@@ -8,7 +8,7 @@ export interface ConnectionStats {
   readonly sendsWaiting: number;
   /** Bytes of the sends that wait for room. */
   readonly bytesWaiting: number;
-  /** Bytes that the transport has taken and that have not left yet. */
+  /** Bytes that the transport has taken and that have not left yet, as far as it knows: `drain()` waits for them, a look may be early. */
   readonly bytesBuffered: number;
   /** Messages that have arrived and wait for the application. */
   readonly messagesQueued: number;
