@@ -43,13 +43,17 @@ describe('the examples of one-sided memory', () => {
 });
 
 describe('the example of tracing', () => {
-  it('gives OpenTelemetry one trace from the first caller to the last handler, and its errors', async () => {
+  it('gives OpenTelemetry one trace from the first caller to the last subscriber, and its errors', async () => {
     const chain = startExample('tracing/chain', 'tcp://127.0.0.1:0');
     expect(await chain.rest()).toEqual([
       'client place',
       '  server place',
       '    client reserve',
       '      server reserve',
+      '    producer send packing',
+      '      consumer process packing',
+      '        producer publish packed',
+      '          consumer receive packed',
       'client place failed: no coffee left',
       '  server place failed: no coffee left',
       '    client reserve failed: no coffee left',

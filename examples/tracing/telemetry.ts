@@ -1,6 +1,6 @@
 /**
- * Spans of OpenTelemetry for calls, made by listening: neither callers nor handlers know of it. Call `traceCalls` once, when
- * the process starts.
+ * Spans of OpenTelemetry for calls, jobs and events, made by listening: neither who sends nor who receives knows of it. Call
+ * `traceVerbmq` once, when the process starts.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
@@ -14,7 +14,9 @@ import {
   SpanStatusCode,
   trace,
 } from '@opentelemetry/api';
-import { type RpcTrace, rpcChannels } from 'verbmq/rpc';
+import { type PublishTrace, pubsubChannels } from 'verbmq/pubsub';
+import { queueChannels } from 'verbmq/queue';
+import { rpcChannels } from 'verbmq/rpc';
 
 /** What OpenTelemetry calls the active context, in a store that the channels can set. */
 export class StoredContext implements ContextManager {
@@ -49,33 +51,46 @@ export class StoredContext implements ContextManager {
 }
 
 /** @param stored the context manager that OpenTelemetry was registered with */
-export function traceCalls({ store }: StoredContext): void {
+export function traceVerbmq({ store }: StoredContext): void {
   const tracer = trace.getTracer('verbmq');
-  const spans = new WeakMap<RpcTrace, Span>();
-  const begin = (call: RpcTrace, kind: SpanKind, parent: Context): Context => {
-    const span = tracer.startSpan(call.method, { kind, attributes: { 'rpc.system': 'verbmq' } }, parent);
-    spans.set(call, span);
+  const spans = new WeakMap<object, Span>();
+  const begin = (message: object, name: string, kind: SpanKind, parent: Context): Context => {
+    const span = tracer.startSpan(name, { kind }, parent);
+    spans.set(message, span);
     return trace.setSpan(parent, span);
   };
-
-  // A caller's span is the child of what its program does, and travels with the call as `traceparent`.
-  rpcChannels.client.start.bindStore(store, (call) => {
-    const active = begin(call, SpanKind.CLIENT, context.active());
-    propagation.inject(active, call.metadata);
+  /** What is sent is the child of what its program does, and takes that along as `traceparent`. */
+  const send = (message: object, name: string, kind: SpanKind, carrier: Record<string, string>): Context => {
+    const active = begin(message, name, kind, context.active());
+    propagation.inject(active, carrier);
     return active;
-  });
-  // A handler's span is the child of its caller's, and whatever the handler does is the child of that.
-  rpcChannels.server.start.bindStore(store, (call) =>
-    begin(call, SpanKind.SERVER, propagation.extract(ROOT_CONTEXT, call.metadata)),
-  );
+  };
+  /** What arrives is the child of what was sent, and whatever the handler does is the child of that. */
+  const receive = (message: object, name: string, kind: SpanKind, carrier: object): Context =>
+    begin(message, name, kind, propagation.extract(ROOT_CONTEXT, carrier));
 
-  for (const { error, asyncEnd } of [rpcChannels.client, rpcChannels.server]) {
-    error.subscribe((message) => {
-      const call = message as RpcTrace;
-      const failure = call.error as Error;
-      spans.get(call)?.recordException(failure);
-      spans.get(call)?.setStatus({ code: SpanStatusCode.ERROR, message: failure.message });
+  const { client, server } = rpcChannels;
+  client.start.bindStore(store, (call) => send(call, call.method, SpanKind.CLIENT, call.metadata));
+  server.start.bindStore(store, (call) => receive(call, call.method, SpanKind.SERVER, call.metadata));
+  const { push, job } = queueChannels;
+  push.start.bindStore(store, (to) => send(to, `send ${to.queue}`, SpanKind.PRODUCER, to.headers));
+  job.start.bindStore(store, (of) => receive(of, `process ${of.queue}`, SpanKind.CONSUMER, of.headers));
+  const { publish, event } = pubsubChannels;
+  publish.start.bindStore(store, (to) => send(to, `publish ${to.topic}`, SpanKind.PRODUCER, to.headers));
+  event.start.bindStore(store, (of) => receive(of, `receive ${of.topic}`, SpanKind.CONSUMER, of.headers));
+
+  const end = (message: unknown): void => spans.get(message as object)?.end();
+  for (const channel of [client, server, push, job, publish, event]) {
+    channel.error.subscribe((message) => {
+      const { error } = message as { error: Error };
+      spans.get(message as object)?.recordException(error);
+      spans.get(message as object)?.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
     });
-    asyncEnd.subscribe((message) => spans.get(message as RpcTrace)?.end());
+    channel.asyncEnd.subscribe(end);
   }
+  // These are over at once: an event that was given to the program, and what the process of the broker publishes.
+  event.end.subscribe(end);
+  publish.end.subscribe((message) => {
+    if ((message as PublishTrace).connection === undefined) end(message);
+  });
 }

@@ -1,44 +1,16 @@
 import type { Connection } from '@verbmq/core';
-import {
-  PubsubBroker,
-  type PubsubBrokerOptions,
-  type PubsubEvent,
-  pubsub,
-  resubscribe,
-  type Subscription,
-} from '@verbmq/core/pubsub';
-import { client, type RpcServer, serve } from '@verbmq/core/rpc';
+import { type PubsubEvent, pubsub, resubscribe, type Subscription } from '@verbmq/core/pubsub';
+import { client } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import { until, verbmqErrorOf } from '../rpc/support.js';
-import { abortAfterTest, listenForTest, transportForTest } from '../support/pair.js';
 import type { SetUp } from '../support/set-up.js';
-
-interface Brokered {
-  readonly broker: PubsubBroker;
-  readonly server: RpcServer;
-  connect(): Promise<Connection>;
-}
-
-async function brokered(setUp: SetUp, options?: PubsubBrokerOptions): Promise<Brokered> {
-  const broker = new PubsubBroker(options);
-  const listener = await listenForTest(setUp);
-  const server = serve(listener, broker.service);
-  const transport = transportForTest(setUp);
-  return { broker, server, connect: async () => abortAfterTest(await transport.connect(listener.url)) };
-}
-
-async function take<Body>(events: Subscription<Body>, count: number): Promise<PubsubEvent<Body>[]> {
-  const taken: PubsubEvent<Body>[] = [];
-  while (taken.length < count) {
-    const { done, value } = await events.next();
-    if (done) throw new Error(`the subscription ended after ${taken.length} of ${count} events`);
-    taken.push(value);
-  }
-  return taken;
-}
+import { brokered, take } from './support.js';
+import { tracing } from './tracing.js';
 
 export function topics(name: string, setUp: SetUp): void {
   describe(`publish and subscribe over ${name}`, () => {
+    describe('headers and tracing', () => tracing(setUp));
+
     test('events reach those who have subscribed to their topic, in order', async () => {
       const { broker, connect } = await brokered(setUp);
       const [one, other] = [pubsub(await connect()), pubsub(await connect())];
@@ -52,9 +24,9 @@ export function topics(name: string, setUp: SetUp): void {
       expect(await other.publish('news', 3)).toBe(1);
       expect(broker.publish('orders.created', 4)).toBe(2);
       expect(await take(orders, 3)).toEqual([
-        { topic: 'orders.created', body: 1, dropped: 0 },
-        { topic: 'orders.paid', body: 2, dropped: 0 },
-        { topic: 'orders.created', body: 4, dropped: 0 },
+        { topic: 'orders.created', body: 1, headers: {}, dropped: 0 },
+        { topic: 'orders.paid', body: 2, headers: {}, dropped: 0 },
+        { topic: 'orders.created', body: 4, headers: {}, dropped: 0 },
       ]);
       expect((await take(all, 4)).map(({ body }) => body)).toEqual([1, 2, 3, 4]);
       expect((await take(paid, 1)).map(({ body }) => body)).toEqual([2]);
@@ -224,7 +196,7 @@ export function topics(name: string, setUp: SetUp): void {
         const first = reads.next();
         await until(() => broker.stats().subscriptions === 2);
         broker.publish('b', 1);
-        expect((await first).value).toEqual({ topic: 'b', body: 1, dropped: 0, gap: false });
+        expect((await first).value).toEqual({ topic: 'b', body: 1, headers: {}, dropped: 0, gap: false });
         expect(asked?.aborted).toBe(false);
         expect(Symbol.asyncDispose in unused).toBe(true);
       }

@@ -1,40 +1,17 @@
 // Longer than 300 lines: it is one list of what a queue does.
-import type { Connection } from '@verbmq/core';
-import { type Job, type Queue, QueueBroker, type QueueBrokerOptions, queue } from '@verbmq/core/queue';
-import { client, type RpcServer, serve } from '@verbmq/core/rpc';
+import { type Job, type Queue, type QueueBrokerOptions, queue } from '@verbmq/core/queue';
+import { client } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import { Gate, until, verbmqErrorOf } from '../rpc/support.js';
 import { isPending, turns } from '../support/expectations.js';
-import { abortAfterTest, listenForTest, transportForTest } from '../support/pair.js';
 import { type SetUp, stretched } from '../support/set-up.js';
-
-interface Brokered {
-  readonly broker: QueueBroker;
-  readonly server: RpcServer;
-  connect(): Promise<Connection>;
-}
-
-async function brokered(setUp: SetUp, options?: QueueBrokerOptions): Promise<Brokered> {
-  const broker = new QueueBroker(options);
-  const listener = await listenForTest(setUp);
-  const server = serve(listener, broker.service);
-  const transport = transportForTest(setUp);
-  return { broker, server, connect: async () => abortAfterTest(await transport.connect(listener.url)) };
-}
-
-/** Takes `count` jobs, acknowledges them, and answers with their bodies. */
-async function take<Body>(jobs: AsyncIterable<Job<Body>>, count: number): Promise<Body[]> {
-  const bodies: Body[] = [];
-  for await (const job of jobs) {
-    bodies.push(job.body);
-    job.acknowledge();
-    if (bodies.length === count) break;
-  }
-  return bodies;
-}
+import { brokered, take } from './support.js';
+import { tracing } from './tracing.js';
 
 export function queues(name: string, setUp: SetUp): void {
   describe(`queues over ${name}`, () => {
+    describe('headers and tracing', () => tracing(setUp));
+
     test('what is pushed is done, in order, once', async () => {
       const { broker, connect } = await brokered(setUp);
       const jobs = queue<number>(await connect(), 'jobs');

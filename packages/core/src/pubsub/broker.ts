@@ -3,7 +3,9 @@ import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { VerbmqError } from '../contract/errors.js';
 import { type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
+import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallContext } from '../rpc/service.js';
+import { pubsubChannels } from './diagnostics.js';
 import { Event, type Item, Subscriber, Tally, type WhenSlow } from './subscriber.js';
 import { TopicTree } from './topic-tree.js';
 
@@ -40,6 +42,7 @@ export interface PubsubStats {
 export interface Publication {
   readonly topic: string;
   readonly body: unknown;
+  readonly headers?: MessageHeaders;
 }
 
 const MIB = 1024 * 1024;
@@ -89,13 +92,23 @@ export class PubsubBroker {
 
   /**
    * Answers with the number of subscribers that get it: to whom it is sent, or for whom it waits.
-   * @throws TypeError for what is no topic, VerbmqError `ERR_VERBMQ_ENCODE`.
+   * @throws TypeError for what is no topic or no headers, VerbmqError `ERR_VERBMQ_ENCODE`.
    */
-  publish(topic: string, body: unknown): number {
+  publish(topic: string, body: unknown, options: { readonly headers?: MessageHeaders } = {}): number {
+    if (!pubsubChannels.publish.hasSubscribers) return this.#pass(topic, body, options.headers);
+    const headers: Record<string, string> = { ...options.headers };
+    const trace = { topic, connection: undefined, headers };
+    return pubsubChannels.publish.traceSync(() => this.#pass(topic, body, headers), trace);
+  }
+
+  #pass(topic: string, body: unknown, given: unknown): number {
+    const headers = checkHeaders(given);
     const subscribers = this.#tree.match(topic);
     this.#published++;
     if (subscribers.size === 0) return 0;
-    const event = new Event(Uint8Array.from(this.#codec.encode({ topic, body }, 0)));
+    const event = new Event(
+      Uint8Array.from(this.#codec.encode({ topic, body, ...(headers && { headers }) }, 0)),
+    );
     let reached = 0;
     for (const subscriber of subscribers) if (subscriber.offer(event)) reached++;
     return reached;
@@ -120,7 +133,7 @@ export class PubsubBroker {
     if (typeof publication !== 'object' || publication === null) {
       throw new TypeError('a publication has a topic and a body');
     }
-    return this.publish(publication.topic, publication.body);
+    return this.#pass(publication.topic, publication.body, publication.headers);
   }
 
   #subscribe(context: CallContext): AsyncIterable<Item> {

@@ -4,10 +4,17 @@ import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { checkInteger } from '../contract/options.js';
 import { type ClientOptions, client } from '../rpc/client.js';
+import { checkHeaders, type MessageHeaders, NO_HEADERS } from '../rpc/message-headers.js';
 import { RemoteError } from '../rpc/remote-error.js';
 import type { CallOptions, Client, ServerStream } from '../rpc/service.js';
 import type { PubsubBroker } from './broker.js';
+import { type PublishTrace, pubsubChannels } from './diagnostics.js';
 import type { Item, WhenSlow } from './subscriber.js';
+
+export interface PublishOptions extends CallOptions {
+  /** Travel with the event to all who get it. The `metadata` go to the broker alone. */
+  readonly headers?: MessageHeaders | undefined;
+}
 
 export interface SubscribeOptions {
   /** The events that may wait at the broker for this subscriber, beside those under way. Default 1,000, and the broker's limit. */
@@ -22,6 +29,8 @@ export interface SubscribeOptions {
 export interface PubsubEvent<Body> {
   readonly topic: string;
   readonly body: Body;
+  /** What was sent beside the body. */
+  readonly headers: MessageHeaders;
   /** How many events were left out before this one, because this subscriber was too slow. */
   readonly dropped: number;
 }
@@ -43,24 +52,36 @@ export interface Subscription<Body> extends AsyncIterableIterator<PubsubEvent<Bo
  * ```
  */
 export function pubsub(connection: Connection, options: ClientOptions = {}): Pubsub {
-  return new Pubsub(
-    client<PubsubBroker['service']>(connection, options),
-    options.codec ?? new MsgpackCodec(),
-  );
+  return new Pubsub(connection, options);
 }
 
 export class Pubsub {
+  readonly #connection: Connection;
   readonly #api: Client<PubsubBroker['service']>;
   readonly #codec: Codec;
 
-  constructor(api: Client<PubsubBroker['service']>, codec: Codec) {
-    this.#api = api;
-    this.#codec = codec;
+  constructor(connection: Connection, options: ClientOptions = {}) {
+    this.#connection = connection;
+    this.#api = client<PubsubBroker['service']>(connection, options);
+    this.#codec = options.codec ?? new MsgpackCodec();
   }
 
   /** Resolves with the number of subscribers that get it. Rejects as a call does. */
-  publish(topic: string, body: unknown, options?: CallOptions): Promise<number> {
-    return this.#api['pubsub:publish']({ topic, body }, options);
+  publish(topic: string, body: unknown, options: PublishOptions = {}): Promise<number> {
+    if (!pubsubChannels.publish.hasSubscribers) return this.#publish(topic, body, options.headers, options);
+    const headers: Record<string, string> = { ...options.headers };
+    const trace: PublishTrace = { topic, connection: this.#connection, headers };
+    return pubsubChannels.publish.tracePromise(() => this.#publish(topic, body, headers, options), trace);
+  }
+
+  async #publish(
+    topic: string,
+    body: unknown,
+    given: MessageHeaders | undefined,
+    options: CallOptions,
+  ): Promise<number> {
+    const headers = checkHeaders(given);
+    return this.#api['pubsub:publish']({ topic, body, ...(headers && { headers }) }, options);
   }
 
   /**
@@ -82,16 +103,18 @@ export class Pubsub {
         ...(maxQueuedBytes !== undefined && { maxQueuedBytes: String(maxQueuedBytes) }),
       },
     });
-    return new OpenSubscription<Body>(stream, this.#codec);
+    return new OpenSubscription<Body>(this.#connection, stream, this.#codec);
   }
 }
 
 class OpenSubscription<Body> implements Subscription<Body> {
   readonly ready: Promise<void>;
+  readonly #connection: Connection;
   readonly #stream: ServerStream<Item>;
   readonly #codec: Codec;
 
-  constructor(stream: ServerStream<Item>, codec: Codec) {
+  constructor(connection: Connection, stream: ServerStream<Item>, codec: Codec) {
+    this.#connection = connection;
     this.#stream = stream;
     this.#codec = codec;
     this.ready = stream.next().then(
@@ -114,7 +137,7 @@ class OpenSubscription<Body> implements Subscription<Body> {
       for (;;) {
         const { done, value } = await this.#stream.next();
         if (done === true) return { done, value: undefined };
-        if (value instanceof Uint8Array) return { done: false, value: { ...this.#read(value), dropped } };
+        if (value instanceof Uint8Array) return { done: false, value: this.#read(value, dropped) };
         if (!Number.isSafeInteger(value) || (value as number) < 1) throw nonsense();
         dropped += value as number;
       }
@@ -124,10 +147,15 @@ class OpenSubscription<Body> implements Subscription<Body> {
     }
   }
 
-  #read(bytes: Uint8Array): Omit<PubsubEvent<Body>, 'dropped'> {
+  #read(bytes: Uint8Array, dropped: number): PubsubEvent<Body> {
     const event = this.#codec.decode(bytes, 0, bytes.byteLength) as PubsubEvent<Body> | null | undefined;
     if (typeof event?.topic !== 'string') throw nonsense();
-    return { topic: event.topic, body: event.body };
+    const { topic, body } = event;
+    const headers = headersOf(event.headers);
+    if (pubsubChannels.event.hasSubscribers) {
+      pubsubChannels.event.traceSync(() => {}, { topic, connection: this.#connection, headers });
+    }
+    return { topic, body, headers, dropped };
   }
 
   async return(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
@@ -146,6 +174,14 @@ function raised(error: unknown): unknown {
   return new VerbmqError('ERR_VERBMQ_OVERLOADED', error.message, { cause: error, reason: 'subscriber' });
 }
 
-function nonsense(): VerbmqError {
-  return new VerbmqError('ERR_VERBMQ_PROTOCOL', 'the broker sent what is no event');
+function headersOf(headers: unknown): MessageHeaders {
+  try {
+    return checkHeaders(headers) ?? NO_HEADERS;
+  } catch (error) {
+    throw nonsense(error);
+  }
+}
+
+function nonsense(cause?: unknown): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_PROTOCOL', 'the broker sent what is no event', { cause });
 }

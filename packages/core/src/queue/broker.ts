@@ -3,8 +3,10 @@ import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
+import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallContext } from '../rpc/service.js';
 import { Consumer, type Verdict } from './consumer.js';
+import { queueChannels } from './diagnostics.js';
 import { HeldBytes } from './held-bytes.js';
 import { type QueueStats, type WhenFull, WorkQueue, type WorkQueueLimits } from './work-queue.js';
 
@@ -51,6 +53,7 @@ export interface QueueBrokerStats {
 interface Push {
   readonly queue: string;
   readonly body: unknown;
+  readonly headers?: MessageHeaders;
 }
 
 /** An answer, not an error that was thrown: so that the client can raise the error that it was. */
@@ -130,15 +133,20 @@ export class QueueBroker {
 
   /**
    * Pushes from here, as clients do from elsewhere. The queue keeps a copy of `body`.
-   * @throws (by rejecting) TypeError for a name that is none, VerbmqError `ERR_VERBMQ_ENCODE`, and `ERR_VERBMQ_OVERLOADED` where
+   * @throws (by rejecting) TypeError for a name or headers that are none, VerbmqError `ERR_VERBMQ_ENCODE`, and `ERR_VERBMQ_OVERLOADED` where
    *   the queue is full and refuses; the reason of `signal` when that fires while the push waits for room.
    */
   async push(
     queue: string,
     body: unknown,
-    { signal }: { readonly signal?: AbortSignal } = {},
+    options: { readonly signal?: AbortSignal; readonly headers?: MessageHeaders } = {},
   ): Promise<void> {
-    await this.#queue(queue).push(this.#copy(body), { signal: signal ?? new AbortController().signal });
+    const { signal = new AbortController().signal, headers } = options;
+    const push = (own: MessageHeaders | undefined): Promise<void> =>
+      this.#queue(queue).push({ body: this.#copy(body), headers: checkHeaders(own) }, { signal });
+    if (!queueChannels.push.hasSubscribers) return push(headers);
+    const trace = { queue, connection: undefined, headers: { ...headers } };
+    return queueChannels.push.tracePromise(async () => push(trace.headers), trace);
   }
 
   /** Of one queue; `undefined` while nobody has used it, or when it was idle and has made room for another. */
@@ -164,7 +172,8 @@ export class QueueBroker {
       throw new TypeError('a push names a queue, and has a body');
     }
     try {
-      await this.#queue(push.queue).push(push.body, context);
+      const { queue, body, headers } = push;
+      await this.#queue(queue).push({ body, headers: checkHeaders(headers) }, context);
       return undefined;
     } catch (error) {
       if (!isVerbmqError(error, 'ERR_VERBMQ_OVERLOADED')) throw error;

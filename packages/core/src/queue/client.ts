@@ -2,13 +2,21 @@ import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { checkInteger } from '../contract/options.js';
 import { type ClientOptions, client } from '../rpc/client.js';
+import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallOptions, Client } from '../rpc/service.js';
 import type { QueueBroker } from './broker.js';
-import { Deliveries, type Job } from './deliveries.js';
+import { Deliveries } from './deliveries.js';
+import { type PushTrace, queueChannels } from './diagnostics.js';
+import type { GivenJob, Job } from './given-job.js';
 import { Verdicts } from './verdicts.js';
 
 /** How long a broker may take to let a consumer go, in milliseconds. */
 const LEAVE_TIMEOUT_MS = 30_000;
+
+export interface PushOptions extends CallOptions {
+  /** Travel with the work to whoever does it. The `metadata` go to the broker alone. */
+  readonly headers?: MessageHeaders | undefined;
+}
 
 interface LeaveOptions {
   /** How long leaving waits for the broker to read what was judged, in milliseconds. After it, that may be given again. Default 30,000. */
@@ -48,15 +56,17 @@ export interface Consumption<Body> extends AsyncIterableIterator<Job<Body>, unde
  * ```
  */
 export function queue<Body>(connection: Connection, name: string, options: ClientOptions = {}): Queue<Body> {
-  return new Queue(client<QueueBroker['service']>(connection, options), name);
+  return new Queue(connection, name, options);
 }
 
 export class Queue<Body> {
   readonly name: string;
+  readonly #connection: Connection;
   readonly #api: Client<QueueBroker['service']>;
 
-  constructor(api: Client<QueueBroker['service']>, name: string) {
-    this.#api = api;
+  constructor(connection: Connection, name: string, options: ClientOptions = {}) {
+    this.#connection = connection;
+    this.#api = client<QueueBroker['service']>(connection, options);
     this.name = name;
   }
 
@@ -64,8 +74,17 @@ export class Queue<Body> {
    * Resolves when the queue has the work. Rejects as a call does; with `ERR_VERBMQ_OVERLOADED` when the queue is full and
    * refuses. Where `outcome` is `'unknown'` it may or may not have it.
    */
-  async push(body: Body, options?: CallOptions): Promise<void> {
-    const refusal = await this.#api['queue:push']({ queue: this.name, body }, options);
+  push(body: Body, options: PushOptions = {}): Promise<void> {
+    if (!queueChannels.push.hasSubscribers) return this.#push(body, options.headers, options);
+    const headers: Record<string, string> = { ...options.headers };
+    const trace: PushTrace = { queue: this.name, connection: this.#connection, headers };
+    return queueChannels.push.tracePromise(() => this.#push(body, headers, options), trace);
+  }
+
+  async #push(body: Body, given: MessageHeaders | undefined, options: CallOptions): Promise<void> {
+    const headers = checkHeaders(given);
+    const push = { queue: this.name, body, ...(headers && { headers }) };
+    const refusal = await this.#api['queue:push'](push, options);
     if (refusal !== undefined) {
       if (typeof refusal?.refused !== 'string' || typeof refusal.message !== 'string') {
         throw new VerbmqError('ERR_VERBMQ_PROTOCOL', 'the broker answered a push with what is no refusal');
@@ -94,12 +113,13 @@ export class Queue<Body> {
     if (signal?.aborted) return;
     const deliveries = this.#open(concurrency, { leaveTimeoutMs });
     const running = new Set<Promise<void>>();
-    const run = async (job: Job<Body>): Promise<void> => {
+    const run = async (given: GivenJob<Body>): Promise<void> => {
+      const { job } = given;
       try {
         await handler(job.body, job);
         job.acknowledge();
-      } catch {
-        job.reject();
+      } catch (error) {
+        given.failed(error);
       }
     };
     // What was begun is finished first. What comes meanwhile is not begun, and goes to others when the queue learns that we leave.
@@ -110,11 +130,15 @@ export class Queue<Body> {
     const onAbort = (): void => void leave().catch(() => {}); // told below
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
-      for (let job = await deliveries.next(); job !== undefined; job = await deliveries.next()) {
+      for (;;) {
+        const given = await deliveries.next();
+        if (given === undefined) break;
         // A queue gives work again that took too long, and may so give more than was asked for.
         while (running.size >= concurrency) await Promise.race(running);
         if (signal?.aborted) continue;
-        const done: Promise<void> = run(job).finally(() => running.delete(done));
+        const done: Promise<void> = deliveries
+          .run(given, () => run(given))
+          .finally(() => running.delete(done));
         running.add(done);
       }
     } finally {
@@ -134,7 +158,12 @@ export class Queue<Body> {
       signal,
       metadata: { queue: this.name, prefetch: String(prefetch) },
     });
-    return new Deliveries<Body>(stream, verdicts, prefetch, leaveTimeoutMs);
+    return new Deliveries<Body>(stream, verdicts, {
+      queue: this.name,
+      connection: this.#connection,
+      prefetch,
+      leaveTimeoutMs,
+    });
   }
 }
 
@@ -156,8 +185,10 @@ class OpenConsumption<Body> implements Consumption<Body> {
   async next(): Promise<IteratorResult<Job<Body>, undefined>> {
     if (this.#left) return { done: true, value: undefined };
     this.#deliveries ??= this.#open();
-    const value = await this.#deliveries.next();
-    return value === undefined ? { done: true, value } : { done: false, value };
+    const given = await this.#deliveries.next();
+    if (given === undefined) return { done: true, value: undefined };
+    this.#deliveries.run(given, () => {});
+    return { done: false, value: given.job };
   }
 
   async return(): Promise<IteratorResult<Job<Body>, undefined>> {

@@ -1,3 +1,4 @@
+import type { MessageHeaders } from '../rpc/message-headers.js';
 import { clearWheelTimer, setWheelTimer, type WheelTimer } from '../rpc/timer-wheel.js';
 import type { Entry, WorkQueue } from './work-queue.js';
 
@@ -7,6 +8,7 @@ export interface Delivery {
   readonly tag: number;
   readonly attempt: number;
   readonly body: unknown;
+  readonly headers?: MessageHeaders | undefined;
 }
 
 /** What a consumer says of work that it was given: done, to be done again, or never. */
@@ -54,7 +56,8 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
         ? undefined
         : setWheelTimer(this.#ackTimeoutMs, () => this.judge({ tag, verdict: 'again' }));
     this.#given.set(tag, { entry, timer });
-    const delivery = { tag, attempt: entry.attempts, body: entry.body };
+    const { attempts: attempt, body, headers } = entry;
+    const delivery = headers === undefined ? { tag, attempt, body } : { tag, attempt, body, headers };
     if (this.#waiter === undefined) {
       this.#outgoing.push(delivery);
     } else {

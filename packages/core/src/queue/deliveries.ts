@@ -1,64 +1,78 @@
+import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { ServerStream } from '../rpc/service.js';
 import { clearWheelTimer, setWheelTimer } from '../rpc/timer-wheel.js';
-import type { Delivery, Verdict } from './consumer.js';
+import { queueChannels } from './diagnostics.js';
+import { GivenJob } from './given-job.js';
 import type { Verdicts } from './verdicts.js';
 
-/** Work that was given to this consumer. It is the consumer's until it says what became of it. */
-export interface Job<Body> {
-  readonly body: Body;
-  /** 1 when it is given for the first time. */
-  readonly attempt: number;
-  /** It is done. Of a job that was judged already, nothing more is said. */
-  acknowledge(): void;
-  /** It was not done. It is given to somebody again, unless `requeue` is `false`. */
-  reject(options?: { readonly requeue?: boolean }): void;
+export interface DeliverySettings {
+  readonly queue: string;
+  readonly connection: Connection;
+  readonly prefetch: number;
+  readonly leaveTimeoutMs: number;
 }
 
 /** A consumer at the side of the client: what the broker gives it, and what it says of that. */
 export class Deliveries<Body> {
   readonly #stream: ServerStream<unknown>;
   readonly #verdicts: Verdicts;
-  readonly #prefetch: number;
-  readonly #leaveTimeoutMs: number;
+  readonly #settings: DeliverySettings;
+  /** The jobs that somebody traces, until they are over. */
+  readonly #traced = new Set<GivenJob<Body>>();
   /** Settles with the read that was asked for last. */
   #lastRead: Promise<unknown> = Promise.resolve();
   #left: Promise<void> | undefined;
   /** What went wrong after this consumer had begun to leave. */
   #failure: unknown;
 
-  constructor(stream: ServerStream<unknown>, verdicts: Verdicts, prefetch: number, leaveTimeoutMs: number) {
+  constructor(stream: ServerStream<unknown>, verdicts: Verdicts, settings: DeliverySettings) {
     this.#stream = stream;
     this.#verdicts = verdicts;
-    this.#prefetch = prefetch;
-    this.#leaveTimeoutMs = leaveTimeoutMs;
+    this.#settings = settings;
   }
 
   /** The next job; `undefined` when the broker has ended the consumption, or this consumer leaves. */
-  next(): Promise<Job<Body> | undefined> {
+  next(): Promise<GivenJob<Body> | undefined> {
     const read = this.#lastRead.then(() => this.#read());
     this.#lastRead = read.catch(() => {});
     return read;
   }
 
-  async #read(): Promise<Job<Body> | undefined> {
+  async #read(): Promise<GivenJob<Body> | undefined> {
     try {
       // A broker that keeps to the prefetch gives nothing more before it has read these. One that does not read them waits as well.
-      await this.#verdicts.fewerThan(this.#prefetch);
+      await this.#verdicts.fewerThan(this.#settings.prefetch);
       const { done, value } = await this.#stream.next();
       // A job that comes when this consumer leaves is not begun, and goes to others.
-      if (done !== true && this.#left === undefined) return jobOf<Body>(value, this.#verdicts);
+      if (done !== true && this.#left === undefined) return new GivenJob<Body>(value, this.#verdicts);
     } catch (error) {
       if (this.#left === undefined) {
         this.#left = Promise.resolve();
-        this.#verdicts.end();
+        this.#end(error);
         this.#stream.cancel(error);
         throw error;
       }
       this.#failure ??= error;
     }
-    this.#verdicts.end();
+    this.#end();
     return undefined;
+  }
+
+  /** Runs `run`, which does not throw, on behalf of a job, where somebody traces within its trace. */
+  run<T>(given: GivenJob<Body>, run: () => T): T {
+    if (!queueChannels.job.hasSubscribers) return run();
+    const { attempt, headers } = given.job;
+    const { queue, connection } = this.#settings;
+    this.#traced.add(given);
+    const trace = { queue, connection, attempt, headers, verdict: undefined };
+    return given.traced(trace, run, () => this.#traced.delete(given));
+  }
+
+  /** Nothing that is said from now on is heard: what was not judged is given to others. */
+  #end(error?: unknown): void {
+    this.#verdicts.end();
+    for (const given of this.#traced) given.lost(error ?? goneError());
   }
 
   /**
@@ -71,7 +85,7 @@ export class Deliveries<Body> {
   }
 
   async #leave(): Promise<void> {
-    const timeoutMs = this.#leaveTimeoutMs;
+    const timeoutMs = this.#settings.leaveTimeoutMs;
     const timer = setWheelTimer(timeoutMs, () => {
       this.#failure = new VerbmqError(
         'ERR_VERBMQ_CLOSE_TIMEOUT',
@@ -79,7 +93,7 @@ export class Deliveries<Body> {
       );
       this.#stream.cancel(this.#failure);
     });
-    this.#verdicts.end();
+    this.#end();
     try {
       await this.#lastRead;
       for await (const _ of this.#stream);
@@ -91,23 +105,9 @@ export class Deliveries<Body> {
   }
 }
 
-/** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` for what a broker does not send. */
-function jobOf<Body>(value: unknown, verdicts: Verdicts): Job<Body> {
-  const delivery = value as Delivery | null | undefined;
-  if (!Number.isSafeInteger(delivery?.tag) || !Number.isSafeInteger(delivery?.attempt)) {
-    throw new VerbmqError('ERR_VERBMQ_PROTOCOL', 'the broker gave what is no work');
-  }
-  const { tag, attempt, body } = delivery as Delivery;
-  let judged = false;
-  const judge = (verdict: Verdict['verdict']): void => {
-    if (judged) return;
-    judged = true;
-    verdicts.push({ tag, verdict });
-  };
-  return {
-    body: body as Body,
-    attempt,
-    acknowledge: () => judge('done'),
-    reject: ({ requeue = true } = {}) => judge(requeue ? 'again' : 'never'),
-  };
+function goneError(): VerbmqError {
+  return new VerbmqError(
+    'ERR_VERBMQ_CANCELLED',
+    'the consumer has left before it judged the job, which is given to somebody else',
+  );
 }

@@ -1,4 +1,5 @@
 import { VerbmqError } from '../contract/errors.js';
+import type { MessageHeaders } from '../rpc/message-headers.js';
 import type { Consumer } from './consumer.js';
 import { entryBytes, type HeldBytes } from './held-bytes.js';
 
@@ -28,9 +29,14 @@ interface Waiting {
   readonly taken: () => void;
 }
 
-/** Work that waits or is being done. */
-export interface Entry {
+/** What somebody pushes. */
+export interface Work {
   readonly body: unknown;
+  readonly headers: MessageHeaders | undefined;
+}
+
+/** Work that waits or is being done. */
+export interface Entry extends Work {
   /** About how much memory it takes. */
   readonly bytes: number;
   /** How often it was given to a consumer. */
@@ -111,9 +117,10 @@ export class WorkQueue {
    * @throws VerbmqError `ERR_VERBMQ_OVERLOADED` where the queue is full and refuses; where the work is larger than what the
    *   queue may hold; and where all queues together are full.
    */
-  async push(body: unknown, pusher: Pusher): Promise<void> {
+  async push({ body, headers }: Work, pusher: Pusher): Promise<void> {
     const { maxReadyBytes, whenFull, held } = this.#limits;
-    const entry: Entry = { body, bytes: entryBytes(body, maxReadyBytes), attempts: 0 };
+    const bytes = entryBytes(headers === undefined ? body : [body, headers], maxReadyBytes);
+    const entry: Entry = { body, headers, bytes, attempts: 0 };
     try {
       if (whenFull === 'drop-oldest') this.#makeRoom(entry);
       if (!this.#fits(entry) || this.#waiting.length > 0) {
