@@ -1,17 +1,20 @@
 import net, { type Server, type Socket } from 'node:net';
-import tls, { type TlsOptions } from 'node:tls';
-import { openEndpoints } from './endpoints.js';
+import tls, { type TlsOptions, type Server as TlsServer } from 'node:tls';
+import { closeEndpoints, openEndpoints } from './endpoints.js';
 import type { Link } from './link.js';
 import type { TcpConnection } from './tcp-connection.js';
 import { TcpListener, type TcpListenerLimits } from './tcp-listener.js';
+import { withUsableIdentity } from './tls.js';
 
 /** Listens, and brings every socket to the listener: at once, or when TLS is established on it. */
 export async function openListener(
   link: Link,
   limits: TcpListenerLimits,
   tlsOptions: TlsOptions | undefined,
-  opened: (connection: TcpConnection) => void,
+  connected: (connection: TcpConnection) => void,
 ): Promise<TcpListener> {
+  // What cannot be used is found before anything is listened on.
+  const tlsServer = tlsOptions && createTlsServer(tlsOptions, link.connectionOptions.handshakeTimeoutMs);
   // With several addresses the first may bring sockets before the last is listened on.
   const early: Socket[] = [];
   let accept = (socket: Socket): void => {
@@ -20,27 +23,30 @@ export async function openListener(
   // Below TLS a half-open socket would keep a peer that left within the TLS handshake until that times out.
   const allowHalfOpen = tlsOptions === undefined;
   const create = (): Server => net.createServer({ allowHalfOpen, noDelay: true }, (socket) => accept(socket));
-  const endpoints = await openEndpoints(link.address, create).catch((error: unknown) => {
+  const opened: Server[] = [];
+  try {
+    const endpoints = await openEndpoints(link.address, create);
+    opened.push(...endpoints.servers);
+    const listener = new TcpListener(endpoints, link, limits, connected);
+    accept =
+      tlsServer === undefined ? (socket) => listener.acceptSocket(socket) : tlsAcceptor(listener, tlsServer);
+    for (const socket of early) accept(socket);
+    return listener;
+  } catch (error) {
+    closeEndpoints(opened);
     for (const socket of early) socket.destroy();
     throw error;
-  });
-  const listener = new TcpListener(endpoints, link, limits, opened);
-  accept =
-    tlsOptions === undefined
-      ? (socket) => listener.acceptSocket(socket)
-      : tlsAcceptor(listener, tlsOptions, link.connectionOptions.handshakeTimeoutMs);
-  for (const socket of early) accept(socket);
-  return listener;
+  }
+}
+
+/** It listens on nothing itself: it is given the sockets. */
+function createTlsServer(options: TlsOptions, handshakeTimeoutMs: number): TlsServer {
+  return withUsableIdentity(() => tls.createServer({ handshakeTimeout: handshakeTimeoutMs, ...options }));
 }
 
 /** Puts TLS before the listener. TLS handshakes count as handshakes, and take no longer. */
-function tlsAcceptor(
-  listener: TcpListener,
-  options: TlsOptions,
-  handshakeTimeoutMs: number,
-): (socket: Socket) => void {
+function tlsAcceptor(listener: TcpListener, server: TlsServer): (socket: Socket) => void {
   const inProgress = new Map<string, Socket>();
-  const server = tls.createServer({ handshakeTimeout: handshakeTimeoutMs, ...options });
   server.on('secureConnection', (secured) => {
     inProgress.delete(nameOf(secured));
     listener.acceptSocket(secured);

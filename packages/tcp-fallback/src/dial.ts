@@ -4,7 +4,7 @@ import type { ResolvedAddress } from '@verbmq/core';
 import { connectError } from '@verbmq/core/transport-kit';
 import { describeEndpoint, type LinkKind } from './link.js';
 import { connectReusingMemory } from './read-memory.js';
-import { tlsConnectError } from './tls.js';
+import { tlsConnectError, withUsableIdentity } from './tls.js';
 
 /**
  * Opens a socket to an address: connected, and secured where TLS is asked for. A name with several addresses is tried
@@ -48,7 +48,9 @@ function open(kind: LinkKind, address: ResolvedAddress, tlsOptions: TlsClientOpt
   if ('path' in address) return connectReusingMemory({ path: address.path, allowHalfOpen: true });
   const endpoint = { host: address.host, port: address.port, autoSelectFamily: true };
   if (kind === 'tcp') return connectReusingMemory({ ...endpoint, allowHalfOpen: true, noDelay: true });
-  const socket = tls.connect({ ...serverName(address.host), ...tlsOptions, ...endpoint });
+  const socket = withUsableIdentity(() =>
+    tls.connect({ ...serverName(address.host), ...tlsOptions, ...endpoint }),
+  );
   socket.setNoDelay(true);
   return socket;
 }

@@ -36,6 +36,24 @@ export function checkServerIdentity(tls: TlsOptions | undefined): TlsOptions {
   );
 }
 
+/**
+ * Makes something of the `tls` option.
+ * @throws VerbmqError `ERR_VERBMQ_TLS` when a key, a certificate or the like cannot be used; `TypeError` and `RangeError` as they are.
+ */
+export function withUsableIdentity<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (cause) {
+    if (cause instanceof TypeError || cause instanceof RangeError) throw cause;
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new VerbmqError(
+      'ERR_VERBMQ_TLS',
+      `what the tls option brings cannot be used: ${message}; check its key, certificate, authority, passphrase and ciphers`,
+      { cause },
+    );
+  }
+}
+
 /** What the codes of certificate errors mean to the user. */
 const CERTIFICATE_REMEDIES: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed: pass it as tls.ca if you trust it',

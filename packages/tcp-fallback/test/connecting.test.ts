@@ -6,7 +6,7 @@ import path from 'node:path';
 import type { Listener, VerbmqError } from '@verbmq/core';
 import { TcpTransport } from '@verbmq/tcp-fallback';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
-import { outcomeOf } from '../../../test/support/expectations.js';
+import { failure, outcomeOf } from '../../../test/support/expectations.js';
 import { nextConnection } from '../../../test/support/pair.js';
 import { PeerProcess } from '../../../test/support/peer-process.js';
 import { unixSetUp } from '../../../test/support/transports/tcp.js';
@@ -218,6 +218,22 @@ describe('TLS', () => {
     expect(await outcomeOf(() => own.listen('tls://localhost:0'))).toBe('ERR_VERBMQ_TLS');
     expect(await outcomeOf(() => own.listen('tcp://localhost:0', { tls: IDENTITY }))).toBe(TypeError);
     expect(await outcomeOf(() => own.listen('tls://localhost:0', { tls: 1 as never }))).toBe(TypeError);
+  });
+
+  it.each([
+    ['a key that is none', { ...IDENTITY, key: 'garbage' }],
+    ['a certificate that is none', { ...IDENTITY, cert: 'garbage' }],
+    ['ciphers that nobody has', { ...IDENTITY, ciphers: 'NONE-OF-THESE' }],
+  ])('refuses %s, and leaves nothing half open', async (_name, tls) => {
+    const own = transport();
+    const probe = await own.listen('tcp://127.0.0.1:0');
+    const { port } = probe.address as { port: number };
+    await probe.close();
+    const listened = await failure(own.listen({ host: '127.0.0.1', port }, { tls }), 'ERR_VERBMQ_TLS');
+    expect(listened.cause).toBeInstanceOf(Error);
+    const connected = await failure(own.connect({ host: '127.0.0.1', port }, { tls }), 'ERR_VERBMQ_TLS');
+    expect(connected.cause).toBeInstanceOf(Error);
+    await greets(own, await own.listen({ host: '127.0.0.1', port }));
   });
 
   it.each([

@@ -81,7 +81,7 @@ export abstract class Transport<
   /**
    * Listens. Resolves when peers can connect.
    * Rejects with `ERR_VERBMQ_ADDRESS_IN_USE`, `ERR_VERBMQ_LISTEN_FAILED`, `ERR_VERBMQ_INVALID_ADDRESS`,
-   * `ERR_VERBMQ_UNAVAILABLE`, `ERR_VERBMQ_CLOSED`.
+   * `ERR_VERBMQ_TLS`, `ERR_VERBMQ_UNAVAILABLE`, `ERR_VERBMQ_CLOSED`.
    */
   async listen(address: Address, options?: L): Promise<Listener> {
     this.#assertOpen('listen');
