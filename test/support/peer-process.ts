@@ -1,7 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { Address, ConnectionOptions } from '@verbmq/core';
+import type { Address } from '@verbmq/core';
+import type { AutoOptions } from '@verbmq/core/auto';
 import { onTestFinished } from 'vitest';
 import type { SetUp } from './set-up.js';
 
@@ -11,7 +12,7 @@ export type PeerTask = (
   | { readonly role: 'connect'; readonly url: string }
   | { readonly role: 'alone'; readonly ends: 'connection' | 'abort' | 'transport' }
 ) & {
-  readonly options?: Omit<ConnectionOptions, 'logger'>;
+  readonly options?: Omit<AutoOptions, 'logger'>;
   /** Reads messages and forgets them. Without this and `echoes` it reads nothing. */
   readonly reads?: boolean;
   readonly echoes?: boolean;
@@ -22,6 +23,8 @@ export type PeerTask = (
   readonly atomics?: boolean;
   /** Does nothing at all for so long when a message comes, and then sends it back. */
   readonly blocksMs?: number;
+  /** What an auto connection whose server is lost does while it is to be resumed. Then the process is left to exit. */
+  readonly whenLost?: 'closes' | 'waits';
 };
 
 interface Report {

@@ -29,6 +29,13 @@ else if (task.role === 'listen') {
 /** What the peer does with a connection, as the task says. */
 async function live(connection) {
   connection.closed.then((info) => tell('closed', { graceful: info.graceful, code: info.error?.code }));
+  if (task.whenLost) {
+    const detach = connection.onPath(({ flowing }) => {
+      if (flowing) return;
+      detach();
+      void endWhenLost(connection);
+    });
+  }
   if (task.exposes) {
     const memory = await connection.expose(task.exposes, { read: true, write: true, atomic: task.atomics });
     await connection.send(Buffer.from(memory.descriptor));
@@ -43,6 +50,13 @@ async function live(connection) {
   }
   tell('connected');
   if (task.floods) await flood(connection);
+}
+
+/** Its server is gone, and the session is being resumed. When that is over, nothing may keep this process alive. */
+async function endWhenLost(connection) {
+  const { error } = await (task.whenLost === 'closes' ? connection.close() : connection.closed);
+  tell('done', { code: error?.code });
+  process.disconnect();
 }
 
 async function flood(connection) {
