@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { VerbmqError } from '../src/contract/errors.js';
 import { Outbox, type OutboxHooks } from '../src/contract/outbox.js';
-import { markKept, markReused } from '../src/contract/reused-memory.js';
+import { isBorrowed, markKept, markReused } from '../src/contract/reused-memory.js';
 
 /** The shortest message that is lent, in bytes. */
 const LONG = 1025;
@@ -135,4 +135,27 @@ test('what lies in such memory is lent when the application has kept it', async 
   markReused(message.buffer);
   await outbox.send(message, undefined);
   expect(taken.map(({ mayBorrow }) => mayBorrow)).toEqual([true, false]);
+});
+
+test('kept memory is borrowed until each send of it has settled, in line or lent, fulfilled or not', async () => {
+  const lent: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  let room = 2;
+  const { outbox } = make(
+    () => room-- > 0 && new Promise<void>((resolve, reject) => lent.push({ resolve, reject })),
+  );
+  const message = new Uint8Array(LONG);
+  markReused(message.buffer);
+  markKept(message.buffer);
+  expect(isBorrowed(message.buffer)).toBe(false);
+  const [first, second, third] = [1, 2, 3].map(() => outbox.send(message, undefined));
+  lent[0]?.resolve();
+  await first;
+  lent[1]?.reject(new Error('lost'));
+  await expect(second).rejects.toThrow('lost');
+  expect(isBorrowed(message.buffer)).toBe(true);
+  room = 1;
+  outbox.flush();
+  lent[2]?.resolve();
+  await third;
+  expect(isBorrowed(message.buffer)).toBe(false);
 });

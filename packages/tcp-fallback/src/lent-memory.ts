@@ -1,4 +1,4 @@
-import { markKept, markReused } from '@verbmq/core/transport-kit';
+import { isBorrowed, markKept, markReused } from '@verbmq/core/transport-kit';
 import { messageMemory } from './message-memory.js';
 
 /** What applications may keep of this memory, in bytes, for all connections of the process together. */
@@ -48,7 +48,8 @@ export class LentMemory {
     if (lent === undefined) return false;
     this.#lent.delete(token);
     if (lent.kept) keptBytes -= lent.bytes;
-    messageMemory.give(lent.memory);
+    // What was kept may have been sent on, and be read by a socket after its release: then it is left to whoever reads it.
+    if (!isBorrowed(lent.memory)) messageMemory.give(lent.memory);
     return lent.kept;
   }
 

@@ -179,6 +179,28 @@ export function incomingLeases(setUp: SetUp): void {
     for (let n = 0; n < count; n++) expectBytes(received[filled + n]!, pattern(length, n));
   });
 
+  for (const filled of [false, true]) {
+    test(`what is kept, sent on ${filled ? 'where there is no room ' : ''}and released is sent as it was, while more messages come`, async () => {
+      const { client, server } = await connectPair(setUp);
+      const length = Math.min(client.maxMessageBytes, 300_000);
+      const before = filled
+        ? await fill(server, (n) => numbered(n, Math.min(client.maxMessageBytes, 5000)))
+        : 0;
+      const count = scaled(30, 8);
+      const echoes: Promise<void>[] = [];
+      server.onMessage((message) => {
+        message.retain();
+        echoes.push(server.send(message.data));
+        message.release();
+      });
+      const sent = Array.from({ length: count }, (_, n) => client.send(pattern(length, n)));
+      if (filled) await until(() => echoes.length > count / 2);
+      const received = await take(client, before + count);
+      await Promise.all([...sent, ...echoes]);
+      for (let n = 0; n < count; n++) expectBytes(received[before + n]!, pattern(length, n));
+    });
+  }
+
   test('in debug mode a view that was kept by mistake is empty after the release', async () => {
     const { client, server } = await connectPair(setUp, { server: { debugLeases: true } });
     let forgotten: Uint8Array | undefined;

@@ -1,6 +1,6 @@
 import type { VerbmqError } from './errors.js';
 import type { OutgoingLease } from './outgoing-lease.js';
-import { isReused } from './reused-memory.js';
+import { isReused, noteBorrowed } from './reused-memory.js';
 import { SendQueue } from './send-queue.js';
 
 /** The transport's side of sending; see the hooks of `Connection` of the same names. */
@@ -53,11 +53,14 @@ export class Outbox {
       if (taken !== false) {
         lease?.markTaken();
         this.count(data.length);
-        return taken === true ? TAKEN : taken;
+        if (taken === true) return TAKEN;
+        noteBorrowed(data, taken);
+        return taken;
       }
     }
     const stable = lease === undefined && isReused(data) ? new Uint8Array(data) : data;
     const waiting = this.#queue.push(stable, lease);
+    noteBorrowed(stable, waiting);
     lease?.markTaken();
     this.backpressureEvents++;
     return waiting;

@@ -22,7 +22,7 @@ export {
 } from '../contract/options.js';
 export type { OutgoingRoom } from '../contract/outgoing-room.js';
 export type { TransferPiece } from '../contract/remote-memory.js';
-export { isReused, markKept, markReused } from '../contract/reused-memory.js';
+export { isBorrowed, isReused, markKept, markReused } from '../contract/reused-memory.js';
 export type { ConnectAttempt, ListenRequest } from '../contract/transport.js';
 export { Heartbeat, type HeartbeatHooks } from './heartbeat.js';
 export { MemoryRegions } from './memory-regions.js';
