@@ -37,7 +37,12 @@ const sanitizerPart = (name, title, run) => ({
 
 export const sanitizerParts = [
   sanitizerPart('asan', 'the addon under sanitizers, on the simulated device', (context) => {
-    const where = ['rdma-simulated-rxe', 'packages/native', 'test/native'];
+    const where = [
+      'conformance/rdma-simulated',
+      'conformance/auto-rdma-simulated',
+      'packages/native',
+      'test/native',
+    ];
     const args = ['--project', 'native', '--project', 'conformance', ...where];
     return runVitest(context, { name: 'asan', args, sanitizers: true }, 20 * minute);
   }),
