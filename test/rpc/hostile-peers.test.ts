@@ -86,6 +86,10 @@ describe('frames that end the connection', () => {
       'credit without bounds',
       [named(1, 'endless', STREAM_OUT), [CREDIT, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]],
     ],
+    [
+      'credit without bounds for a stream that has not begun',
+      [named(1, 'hang', STREAM_OUT), [CREDIT, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]],
+    ],
   ];
   for (const [title, frames] of cases) {
     test(title, async () => {

@@ -7,6 +7,7 @@ import { errors } from './chapters/errors.js';
 import { habits } from './chapters/habits.js';
 import { interceptors } from './chapters/interceptors.js';
 import { largeBodies } from './chapters/large-bodies.js';
+import { lateStreams } from './chapters/late-streams.js';
 import { leftovers } from './chapters/leftovers.js';
 import { limits } from './chapters/limits.js';
 import { lostConnections } from './chapters/lost-connections.js';
@@ -20,6 +21,7 @@ export function rpc(name: string, setUp: SetUp): void {
     describe('calls', () => calls(setUp));
     describe('large bodies', () => largeBodies(setUp));
     describe('streams', () => streams(setUp));
+    describe('streams whose source comes late', () => lateStreams(setUp));
     describe('metadata', () => metadata(setUp));
     describe('errors', () => errors(setUp));
     describe('deadlines and cancellation', () => cancellation(setUp));

@@ -180,8 +180,8 @@ export class Caller {
 
   async #pump(call: PendingCall, source: AsyncIterable<unknown>): Promise<void> {
     try {
-      call.pump = new OutboundStream(source, (value) => this.#sendItem(call, value));
-      if (await call.pump.run()) this.#sendSimple(FRAME.end, call);
+      call.pump = new OutboundStream((value) => this.#sendItem(call, value));
+      if (await call.pump.run(source)) this.#sendSimple(FRAME.end, call);
     } catch (error) {
       // The source of the stream failed, or an item could not be sent: the call cannot come to its end.
       this.cancel(call, error);

@@ -7,26 +7,31 @@ export type SendItem = (value: unknown) => { bytes: number; sent: true | Promise
 /** No receiver needs to be further behind than this, in bytes. */
 const MAX_CREDIT = 2 ** 40;
 
-/** The sending end of a stream: takes an item only when the receiver has room for it. */
+/**
+ * The sending end of a stream: takes an item only when the receiver has room for it. It is there as soon as the receiver grants
+ * anything, which may be long before there is a source.
+ */
 export class OutboundStream {
-  readonly #source: AsyncIterable<unknown>;
   #iterator: AsyncIterator<unknown> | undefined;
   readonly #send: SendItem;
   #credit = INITIAL_WINDOW;
   #stopped = false;
   #wake: (() => void) | undefined;
 
-  constructor(source: AsyncIterable<unknown>, send: SendItem) {
-    this.#source = source;
+  constructor(send: SendItem) {
     this.#send = send;
   }
 
   /**
-   * Sends everything. `true` at the end of the source, `false` when it was stopped; rejects with what the source throws
-   * or what sending fails with.
+   * Sends everything, once. `true` at the end of the source, `false` when it was stopped; rejects with what the source
+   * throws or what sending fails with.
    */
-  async run(): Promise<boolean> {
-    const iterator = this.#source[Symbol.asyncIterator]();
+  async run(source: AsyncIterable<unknown>): Promise<boolean> {
+    if (this.#stopped) {
+      leaveUnread(source);
+      return false;
+    }
+    const iterator = source[Symbol.asyncIterator]();
     this.#iterator = iterator;
     for (;;) {
       while (this.#credit <= 0 && !this.#stopped) await this.#roomAvailable();
@@ -52,22 +57,12 @@ export class OutboundStream {
     this.#wake?.();
   }
 
-  /** Sends nothing more, and lets the source clean up, also one that was never read. */
+  /** Sends nothing more, and lets the source clean up. */
   stop(): void {
     if (this.#stopped) return;
     this.#stopped = true;
     this.#wake?.();
-    void this.#cleanUp();
-  }
-
-  /** A source that is in the middle of something cleans up when that is over. Nobody waits for it, or for its errors. */
-  async #cleanUp(): Promise<void> {
-    try {
-      this.#iterator ??= this.#source[Symbol.asyncIterator]();
-      await this.#iterator.return?.();
-    } catch {
-      // The call is over: there is nobody left to tell.
-    }
+    if (this.#iterator !== undefined) void cleanUp(this.#iterator);
   }
 
   #roomAvailable(): Promise<void> {
@@ -77,5 +72,23 @@ export class OutboundStream {
         resolve();
       };
     });
+  }
+}
+
+/** Opens a source that nobody will read only to close it, which lets it clean up. */
+export function leaveUnread(source: AsyncIterable<unknown>): void {
+  try {
+    void cleanUp(source[Symbol.asyncIterator]());
+  } catch {
+    // As in `cleanUp`.
+  }
+}
+
+/** A source that is in the middle of something cleans up when that is over. Nobody waits for it, or for its errors. */
+async function cleanUp(iterator: AsyncIterator<unknown>): Promise<void> {
+  try {
+    await iterator.return?.();
+  } catch {
+    // The call is over: there is nobody left to tell.
   }
 }

@@ -11,7 +11,7 @@ import type { InboundStream } from './inbound-stream.js';
 import type { IncomingCall } from './incoming.js';
 import { invoke } from './invoke.js';
 import { type Metadata, writeMetadata } from './metadata.js';
-import { OutboundStream } from './outbound-stream.js';
+import { leaveUnread, OutboundStream } from './outbound-stream.js';
 import { FLAG, FRAME } from './protocol.js';
 import type { Method } from './server-core.js';
 import type { CallContext } from './service.js';
@@ -152,14 +152,13 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
 
   #settle(result: unknown): void {
     if (this.#over) {
-      // Nobody will read the stream: it is opened only to be closed, which lets its source clean up.
-      if (isAsyncIterable(result)) new OutboundStream(result, unreachable).stop();
+      if (isAsyncIterable(result)) leaveUnread(result);
       return;
     }
     if (isAsyncIterable(result)) {
       if (this.#wantsStream) void this.#stream(result);
       else {
-        new OutboundStream(result, unreachable).stop();
+        leaveUnread(result);
         this.fail(mismatch(`${this.method} answers with a stream: call its stream()`));
       }
     } else if (this.#wantsStream) {
@@ -172,11 +171,16 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
   async #stream(source: AsyncIterable<unknown>): Promise<void> {
     this.track();
     try {
-      this.#pump = new OutboundStream(source, (value) => this.#sendItem(value));
-      if (await this.#pump.run()) this.#answer(undefined);
+      if (await this.#outbound().run(source)) this.#answer(undefined);
     } catch (error) {
       this.fail(error, !isVerbmqError(error, 'ERR_VERBMQ_ENCODE'));
     }
+  }
+
+  /** What sends the stream of this call, and keeps what the caller grants before the handler has returned one. */
+  #outbound(): OutboundStream {
+    this.#pump ??= new OutboundStream((value) => this.#sendItem(value));
+    return this.#pump;
   }
 
   #sendItem(value: unknown): { bytes: number; sent: true | Promise<void> } {
@@ -252,8 +256,9 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     this.#finish(true, error);
   }
 
+  /** @throws FrameError for more than anybody needs. */
   grant(bytes: number): void {
-    this.#pump?.grant(bytes);
+    if (this.#wantsStream && !this.#over) this.#outbound().grant(bytes);
   }
 
   #abort(error: unknown): void {
@@ -289,8 +294,4 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
 
 function mismatch(message: string): VerbmqError {
   return new VerbmqError('ERR_VERBMQ_RPC_MISMATCH', message);
-}
-
-function unreachable(): never {
-  throw new Error('a stream that was stopped before it began sends nothing');
 }
