@@ -126,10 +126,11 @@ export class Path implements DirectReceiver {
     const sent = this.connection.send(frame);
     const waits = this.connection.stats().sendsWaiting > 0;
     if (waits) this.#waiting++;
-    this.#whenTaken(sent, () => {
+    this.#whenTaken(sent, (taken) => {
       if (waits) this.#waiting--;
       this.#lentBytes -= bytes;
-      giveFrame(frame, bytes);
+      // Of a frame that was not taken a part may have left: the system may still read it, so its memory is never used again.
+      if (taken) giveFrame(frame, bytes);
     });
   }
 
@@ -141,15 +142,18 @@ export class Path implements DirectReceiver {
   }
 
   /** Notes what has changed when a send has ended, in whatever way, and that there is room. */
-  #whenTaken(sent: Promise<void>, note: () => void): void {
-    const taken = (): void => {
-      note();
+  #whenTaken(sent: Promise<void>, note: (taken: boolean) => void): void {
+    const ended = (taken: boolean): void => {
+      note(taken);
       this.#room();
     };
-    sent.then(taken, (error: Error) => {
-      this.#failed(error);
-      taken();
-    });
+    sent.then(
+      () => ended(true),
+      (error: Error) => {
+        this.#failed(error);
+        ended(false);
+      },
+    );
   }
 
   /**
