@@ -382,6 +382,17 @@ describe('named addresses of the fast transport', () => {
     await onFast(client);
   });
 
+  test('leave time for each other where one hangs', async () => {
+    const world = autoWorld({ client: { handshakeTimeoutMs: 2000 } });
+    const fastAddresses = ['first', 'second', 'third'].map((host) => ({ host, port: 7 }));
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 }, { fastAddresses });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    world.fast.connectTo = (address) => ('host' in address && address.host === 'third' ? 'accept' : 'ignore');
+    const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
+    await onFast(client);
+    expect(world.fast.attempts.length).toBe(3);
+  });
+
   test('that cannot be listened on are an error, not silence', async () => {
     const world = autoWorld();
     const fastAddresses = [{ host: 'twice', port: 7 }];

@@ -37,6 +37,16 @@ describe('a base connection that breaks', () => {
     await Promise.all(traffic.map((stream) => stream.finish()));
   });
 
+  test('is replaced though attempts hang, as where packets vanish', async () => {
+    const { client, server, base } = await autoPair({ both: { policy: 'tcp', handshakeTimeoutMs: 50 } });
+    const { length } = base.attempts;
+    base.connectTo = () => (base.attempts.length < length + 3 ? 'ignore' : 'accept');
+    base.breakOnce();
+    await client.send(numbered(7));
+    expect(numberOf((await take(server, 1))[0]!)).toBe(7);
+    expect(base.attempts.length).toBe(length + 3);
+  });
+
   test('is not missed while the fast path carries the data', async () => {
     const pair = await autoPair({ both: { heartbeatIntervalMs: 10, peerTimeoutMs: 40 } });
     await onFast(pair.client);

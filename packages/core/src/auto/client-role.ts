@@ -56,7 +56,7 @@ export class ClientRole implements AutoRole {
     const { options } = init;
     this.#available = init.fastAvailable;
     this.#retry = new Backoff(options.minFastRetryMs, options.maxFastRetryMs);
-    this.#resumer = new Resumer(options.resumeWindowMs, options.maxResumeDelayMs, {
+    this.#resumer = new Resumer(options.resumeWindowMs, options.maxResumeDelayMs, init.attemptTimeoutMs, {
       reconnect: init.reconnect,
       resumed: (base) => connection.resumeOn(base),
       failed: (error) => connection.fail(error),

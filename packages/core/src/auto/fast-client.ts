@@ -87,10 +87,13 @@ async function connectFirst(
   options: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Connection> {
+  const { timeoutMs } = options;
+  // One that hangs leaves time for the others.
+  const share = timeoutMs === undefined ? {} : { timeoutMs: Math.ceil(timeoutMs / addresses.length) };
   let last: unknown;
   for (const address of addresses) {
     try {
-      return await fast.connect(address, { ...options, signal });
+      return await fast.connect(address, { ...options, ...share, signal });
     } catch (error) {
       if (signal.aborted) throw error;
       last = error;

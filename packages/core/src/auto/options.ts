@@ -31,7 +31,10 @@ export interface AutoOptions extends ConnectionOptions {
   readonly windowBytes?: number;
   /** How long a session waits to be resumed when its base connection has broken, in milliseconds. 0: not at all. Default 30,000. */
   readonly resumeWindowMs?: number;
-  /** The longest pause before an attempt to resume, in milliseconds; the first may take a twentieth of it. Default 5,000. */
+  /**
+   * The longest pause before an attempt to resume, in milliseconds; the first may take a twentieth of it. After as long, or a second where
+   * that is longer, an attempt that hangs is given up for the next one; twice as long each time, up to `handshakeTimeoutMs`. Default 5,000.
+   */
   readonly maxResumeDelayMs?: number;
   /** The longest pause before a fast path that broke or could not be had is tried again, in milliseconds. Default 60,000. */
   readonly maxFastRetryMs?: number;

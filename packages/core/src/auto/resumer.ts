@@ -13,19 +13,34 @@ export interface ResumerHooks {
 /** Refusals after which another attempt would be refused alike. */
 const FINAL = new Set(['session-unknown', 'authentication', 'version', 'protocol']);
 
-/** The client's attempts to get a base connection again, within a window of time. Holds nothing while there is one. */
+/** No attempt is given up sooner, in milliseconds, whatever the longest pause: a handshake by TLS takes several round trips. */
+const MIN_ATTEMPT_MS = 1000;
+
+/**
+ * The client's attempts to get a base connection again, within a window of time. Holds nothing while there is one.
+ *
+ * An attempt that hangs, as it does when packets vanish or a server is stopped, is given up for the next one. It may take as long as
+ * the longest pause between two, and after each that took too long twice as long, so that a slow link is not the end.
+ */
 export class Resumer {
   readonly #windowMs: number;
   readonly #backoff: Backoff;
   readonly #hooks: ResumerHooks;
+  readonly #firstAttemptMs: number;
+  readonly #longestAttemptMs: number;
+  #attemptMs: number;
   #lost: VerbmqError | undefined;
   #controller: AbortController | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #pause: NodeJS.Timeout | undefined;
 
-  constructor(windowMs: number, maxDelayMs: number, hooks: ResumerHooks) {
+  /** @param longestAttemptMs the most that one attempt may take */
+  constructor(windowMs: number, maxDelayMs: number, longestAttemptMs: number, hooks: ResumerHooks) {
     this.#windowMs = windowMs;
     this.#backoff = new Backoff(Math.ceil(maxDelayMs / 20), maxDelayMs);
+    this.#firstAttemptMs = Math.min(longestAttemptMs, Math.max(maxDelayMs, MIN_ATTEMPT_MS));
+    this.#longestAttemptMs = longestAttemptMs;
+    this.#attemptMs = this.#firstAttemptMs;
     this.#hooks = hooks;
   }
 
@@ -57,8 +72,12 @@ export class Resumer {
 
   async #attempt(): Promise<void> {
     const { signal } = this.#controller as AbortController;
+    const attempt = new AbortController();
+    const stop = (): void => attempt.abort(signal.reason);
+    signal.addEventListener('abort', stop);
+    const timer = setTimeout(() => this.#tookTooLong(attempt), this.#attemptMs);
     try {
-      const base = await this.#hooks.reconnect(signal);
+      const base = await this.#hooks.reconnect(attempt.signal);
       if (signal.aborted) {
         base.abort('the session has ended');
         return;
@@ -66,6 +85,7 @@ export class Resumer {
       clearTimeout(this.#deadline);
       this.#controller = undefined;
       this.#backoff.reset();
+      this.#attemptMs = this.#firstAttemptMs;
       this.#hooks.resumed(base);
     } catch (error) {
       if (signal.aborted) return;
@@ -73,7 +93,16 @@ export class Resumer {
       if (error.reason !== undefined && FINAL.has(error.reason))
         this.#fail(error.reason, `the peer did not resume the session: ${error.message}`, error);
       else this.#attemptLater();
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', stop);
     }
+  }
+
+  #tookTooLong(attempt: AbortController): void {
+    const what = `an attempt to resume took longer than ${this.#attemptMs} ms`;
+    this.#attemptMs = Math.min(2 * this.#attemptMs, this.#longestAttemptMs);
+    attempt.abort(new VerbmqError('ERR_VERBMQ_CONNECT_TIMEOUT', what));
   }
 
   #fail(reason: string, what: string, cause: VerbmqError | undefined = this.#lost): void {
