@@ -318,7 +318,7 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   /** @internal */
   eventArrived(kind: number, a: number, b: number): void {
-    this.#heartbeat.touch();
+    if (isFromPeer(kind)) this.#heartbeat.touch();
     switch (kind) {
       case EventKind.writable:
         this.#gateMoved();
@@ -369,5 +369,22 @@ export class RdmaConnection extends Connection implements Endpoint {
     if (pool !== undefined) this.#engine.receivePools?.leave(pool, this.handle, this);
     this.#oneSided.end(new VerbmqError('ERR_VERBMQ_CLOSED', 'the connection has ended'));
     this._finished();
+  }
+}
+
+/**
+ * Whether an event comes of a frame that the peer's code has sent. What this side's own operations come to says nothing of that code:
+ * the peer's device answers them for a process that has stopped.
+ */
+function isFromPeer(kind: number): boolean {
+  switch (kind) {
+    case EventKind.advertised:
+    case EventKind.note:
+    case EventKind.answer:
+    case EventKind.pong:
+    case EventKind.peerClosing:
+      return true;
+    default:
+      return false;
   }
 }
