@@ -1,5 +1,5 @@
 import type { VerbmqError } from '@verbmq/core';
-import { Fifo } from '@verbmq/core/transport-kit';
+import { Fifo, memoryGone } from '@verbmq/core/transport-kit';
 import { type Handle, MemoryUse, SubmissionKind } from './binding.js';
 import { BufferPool, type PooledBuffer, viewOf } from './buffer-pool.js';
 import { BORROW_BYTES, isLendable } from './large-sender.js';
@@ -114,6 +114,11 @@ export class OneSidedOperations {
 
   #start(): void {
     for (let next = this.#waiting.peek(); next !== undefined; next = this.#waiting.peek()) {
+      if (next.view !== undefined && next.view.byteLength !== next.bytes) {
+        this.#waiting.shift();
+        next.reject(memoryGone());
+        continue;
+      }
       const idle = this.#inFlight.length === 0;
       if (!idle && !this.#hasRoomFor(next)) return;
       try {
@@ -179,12 +184,18 @@ export class OneSidedOperations {
       this.#borrowedBytes -= bytes;
       return 0n;
     }
+    try {
+      const result = viewOf(buffer, bytes);
+      if (view === undefined) return new BigUint64Array(result.buffer, result.byteOffset, 1)[0] as bigint;
+      if (kind === SubmissionKind.read) view.set(result);
+      return 0n;
+    } finally {
+      this.#giveBack(kind, buffer, bytes);
+    }
+  }
+
+  #giveBack(kind: Pending['kind'], buffer: PooledBuffer, bytes: number): void {
     this.#bufferedBytes -= bytes;
-    const result = viewOf(buffer, bytes);
-    let before = 0n;
-    if (view === undefined) before = new BigUint64Array(result.buffer, result.byteOffset, 1)[0] as bigint;
-    else if (kind === SubmissionKind.read) view.set(result);
     (kind === SubmissionKind.write ? this.#sources : this.#sinks).give(buffer);
-    return before;
   }
 }

@@ -4,7 +4,7 @@ import type { Connection, ExposedMemory, RemoteMemory } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { failure, outcomeOf, settled, turns } from '../../../test/support/expectations.js';
 import { numbered, numberOf, pattern, sameBytes, take } from '../../../test/support/messages.js';
-import type { Pair } from '../../../test/support/pair.js';
+import { connectPair, type Pair } from '../../../test/support/pair.js';
 import {
   AsyncEvent,
   CompletionStatus,
@@ -12,7 +12,12 @@ import {
   type Personality,
   resetForTest,
 } from '../../../test/support/simulated-device.js';
-import { errno, expectNothingLeft, simulatedPair } from '../../../test/support/simulated-pair.js';
+import {
+  errno,
+  expectNothingLeft,
+  simulatedPair,
+  simulatedSetUp,
+} from '../../../test/support/simulated-pair.js';
 import { until } from '../../../test/support/until.js';
 
 const LARGE = 1_000_000;
@@ -57,6 +62,51 @@ await onSimulatedDevice('rxe', (device) => {
         // With iWARP a read confirms the write.
         expect(device.count('reads') - before.reads).toBe(native ? 4 : 5);
         expect(device.count('sends')).toBe(before.sends);
+        await expectNothingLeft(device, pair);
+      });
+
+      test('does not make a peer that has stopped seem alive', async () => {
+        resetForTest(device, personality);
+        const patient = { heartbeatIntervalMs: 0 };
+        const impatient = { heartbeatIntervalMs: 50, peerTimeoutMs: 300 };
+        const pair = await connectPair(simulatedSetUp(device), { client: impatient, server: patient });
+        const { remote } = await share(pair, 64);
+        await turns();
+        // No code of the peer's finds what comes, while its device answers.
+        device.hold('receive-completions');
+        let reads = 0;
+        const reading = async (): Promise<void> => {
+          for (;;) {
+            await remote.read(0, 64);
+            reads++;
+          }
+        };
+        const over = settled(reading());
+        expect((await pair.client.closed).error).toMatchObject({ code: 'ERR_VERBMQ_PEER_TIMEOUT' });
+        expect(reads).toBeGreaterThan(10);
+        await over;
+        device.release('receive-completions');
+      });
+
+      test('keeps no buffer of a read whose target was transferred meanwhile', async () => {
+        resetForTest(device, personality);
+        const pair = await simulatedPair(device);
+        const { remote } = await share(pair, 100_000);
+        await remote.read(0, 100_000);
+        const before = registeredBytes(pair.client);
+        for (let round = 0; round < 50; round++) {
+          const target = new Uint8Array(100_000);
+          const reading = remote.read(0, target);
+          structuredClone(target.buffer, { transfer: [target.buffer] });
+          await expect(reading).rejects.toThrow(TypeError);
+        }
+        expect(registeredBytes(pair.client)).toBe(before);
+        const waiting = Array.from({ length: 80 }, () => new Uint8Array(100_000));
+        const writing = waiting.map((data) => outcomeOf(() => remote.write(0, data)));
+        for (const { buffer } of waiting) structuredClone(buffer, { transfer: [buffer] });
+        // Those that the device had been given are done, the others are not.
+        expect(new Set(await Promise.all(writing))).toEqual(new Set(['ok', TypeError]));
+        await remote.write(0, new Uint8Array(100_000));
         await expectNothingLeft(device, pair);
       });
 

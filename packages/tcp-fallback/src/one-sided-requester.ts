@@ -1,6 +1,6 @@
 import type { VerbmqError } from '@verbmq/core';
 import type { DescriptorFields } from '@verbmq/core/transport-kit';
-import { Fifo } from '@verbmq/core/transport-kit';
+import { Fifo, memoryGone } from '@verbmq/core/transport-kit';
 import { FrameType } from './frame.js';
 import { oneSidedCharge, pieceBytes, requestHead, viewOf } from './one-sided-frames.js';
 import type { Outbound } from './outbound.js';
@@ -20,7 +20,7 @@ interface Operation {
   answeredBytes: number;
   asked: boolean;
   readonly resolve: (value: bigint) => void;
-  readonly reject: (error: VerbmqError) => void;
+  readonly reject: (error: VerbmqError | TypeError) => void;
 }
 
 /** A request whose answer has not come. */
@@ -88,7 +88,8 @@ export class OneSidedRequester {
   stream(chunk: Uint8Array, start: number, end: number): void {
     const piece = this.#pending.peek() as Piece;
     const { operation } = piece;
-    operation.bytes.set(chunk.subarray(start, end), operation.answeredBytes + piece.receivedBytes);
+    if (!isGone(operation))
+      operation.bytes.set(chunk.subarray(start, end), operation.answeredBytes + piece.receivedBytes);
     piece.receivedBytes += end - start;
     if (piece.receivedBytes === piece.length) this.#answered(0n);
   }
@@ -136,6 +137,11 @@ export class OneSidedRequester {
   /** Asks for as much as the owner allows. */
   #ask(): void {
     for (let operation = this.#waiting.peek(); operation !== undefined; operation = this.#waiting.peek()) {
+      if (isGone(operation)) {
+        operation.reject(memoryGone());
+        this.#waiting.shift();
+        continue;
+      }
       const length = Math.min(operation.length - operation.askedBytes, this.#pieceBytes);
       const charge = oneSidedCharge(length);
       if (charge > this.#credit) return;
@@ -169,7 +175,13 @@ export class OneSidedRequester {
     const { operation, length } = this.#pending.shift() as Piece;
     this.#credit += oneSidedCharge(length);
     operation.answeredBytes += length;
-    if (operation.answeredBytes === operation.length) operation.resolve(value);
+    if (isGone(operation)) operation.reject(memoryGone());
+    else if (operation.answeredBytes === operation.length) operation.resolve(value);
     this.#ask();
   }
+}
+
+/** Whether the application has transferred the memory of an operation that is not done: it gets an error, and the next one its turn. */
+function isGone({ bytes, length, operands }: Operation): boolean {
+  return operands.length === 0 && bytes.byteLength !== length;
 }

@@ -1,7 +1,8 @@
 import type { Connection, ExposedMemory, MemoryAccess, RemoteMemory } from '@verbmq/core';
 import { expect, test } from 'vitest';
 import { testNeeding } from '../../support/conformance-test.js';
-import { expectBytes, fill, numbered, pattern, take } from '../../support/messages.js';
+import { settled } from '../../support/expectations.js';
+import { expectBytes, fill, numbered, numberOf, pattern, take } from '../../support/messages.js';
 import { connectPair, type Pair } from '../../support/pair.js';
 import { type SetUp, scaled } from '../../support/set-up.js';
 
@@ -84,6 +85,21 @@ export function oneSided(setUp: SetUp): void {
     const middle = whole.subarray(10, 20);
     expect(await remote.read(0, middle)).toBe(middle);
     expect([...whole]).toEqual([...Array(10).fill(0), ...Array(10).fill(7), ...Array(30).fill(0)]);
+  });
+
+  testOneSided('memory that is transferred under a read fails that read, and nothing else', async () => {
+    const pair = await connectPair(setUp);
+    const { owned, remote } = await share(pair, 200_000, access);
+    owned.data.set(pattern(200_000));
+    const taken = [new Uint8Array(100), new Uint8Array(200_000)];
+    const reads = taken.map((target) => settled(remote.read(0, target)));
+    const others = [remote.read(100, 200), remote.read(0, 200_000)];
+    for (const { buffer } of taken) structuredClone(buffer, { transfer: [buffer] });
+    expect(await Promise.all(reads)).toEqual([TypeError, TypeError]);
+    expectBytes((await others[0]) as Uint8Array, pattern(200_000).slice(100, 300));
+    expectBytes((await others[1]) as Uint8Array, pattern(200_000));
+    await pair.client.send(numbered(1));
+    expect((await take(pair.server, 1)).map(numberOf)).toEqual([1]);
   });
 
   testOneSided('write changes the memory of the owner, there and nowhere else', async () => {

@@ -1,6 +1,6 @@
 import type { VerbmqError } from '../contract/errors.js';
 import { Fifo } from '../contract/fifo.js';
-import type { DescriptorFields } from '../contract/memory.js';
+import { type DescriptorFields, memoryGone } from '../contract/memory.js';
 import type { MemoryRegions } from '../transport-kit/memory-regions.js';
 import { FrameKind, getUint32, HEADER_BYTES, protocolError, putUint32 } from './frames.js';
 import type { Session } from './session.js';
@@ -35,7 +35,7 @@ interface Job {
   asked: number;
   answered: number;
   readonly resolve: (value: Uint8Array) => void;
-  readonly reject: (error: VerbmqError) => void;
+  readonly reject: (error: VerbmqError | TypeError) => void;
 }
 
 /** The side that asks. */
@@ -82,8 +82,9 @@ export class OneSidedRequester {
     if (value.length !== answerBytes(job.operation, length))
       throw protocolError('an answer has another length');
     this.#underWay -= length + OVERHEAD_BYTES;
-    if (job.operation === Operation.READ) job.data.set(value, at);
     job.answered += length;
+    if (isGone(job)) job.reject(memoryGone());
+    else if (job.operation === Operation.READ) job.data.set(value, at);
     if (job.answered === job.length) job.resolve(isAtomic(job.operation) ? new Uint8Array(value) : job.data);
     this.#ask();
   }
@@ -128,6 +129,10 @@ export class OneSidedRequester {
     for (let job = this.#jobs.peek(); job !== undefined; job = this.#jobs.peek()) {
       do {
         if (this.#underWay >= OPERATION_WINDOW_BYTES) return;
+        if (isGone(job)) {
+          job.reject(memoryGone());
+          break;
+        }
         this.#askPiece(job);
       } while (job.asked < job.length);
       this.#jobs.shift();
@@ -182,6 +187,11 @@ export function serveOperation(session: Session, regions: MemoryRegions, frame: 
     before(regions.compareAndSwap(key, offset, operand(0), operand(1)));
   else throw protocolError(`there is no operation ${operation} of ${length} bytes`);
   session.submit(FrameKind.ANSWER, answer);
+}
+
+/** Whether the application has transferred the memory of an operation that is not done: it gets an error, and the next one its turn. */
+function isGone({ data, length }: Job): boolean {
+  return data.byteLength !== length;
 }
 
 function isAtomic(operation: OperationCode): boolean {

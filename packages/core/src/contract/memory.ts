@@ -183,6 +183,11 @@ export function checkAtomicOffset(offset: number, byteLength: number): void {
   if (offset % 8 !== 0) throw new RangeError(`atomics need an offset that is a multiple of 8, not ${offset}`);
 }
 
+/** The application's memory, of a one-sided operation that was not done yet, is not there any more. */
+export function memoryGone(): TypeError {
+  return new TypeError('the memory of a one-sided operation was transferred before the operation was done');
+}
+
 /** @throws TypeError when it is not a bigint, RangeError when it does not fit 64 bits (signed or unsigned). */
 export function checkUint64(name: string, value: unknown): bigint {
   if (typeof value !== 'bigint') throw new TypeError(`${name} must be a bigint, not ${describe(value)}`);

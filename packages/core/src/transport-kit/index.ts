@@ -10,6 +10,7 @@ export {
   type DescriptorFields,
   decodeDescriptor,
   encodeDescriptor,
+  memoryGone,
   type ResolvedMemoryAccess,
 } from '../contract/memory.js';
 export type { MessageOwner } from '../contract/message.js';
