@@ -67,6 +67,33 @@ await onSimulatedDevice('rxe', (device) => {
       expect((await connection.closed).error?.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
     });
 
+    test('handshakes that do not come to an end are bounded in number, and the others are refused', async () => {
+      resetForTest(device, personality);
+      const setUp = simulatedSetUp(device, { handshakeTimeoutMs: 30_000 });
+      const maxHandshakes = 3;
+      const listener = await transportForTest(setUp).listen(setUp.listenAddress(), {
+        maxHandshakes,
+      } as object);
+      const transport = transportForTest(setUp);
+      const before = device.live('pinned-bytes');
+      device.hold('receive-completions'); // so that no first frame is found
+      const strangers = await Promise.all(
+        Array.from({ length: maxHandshakes }, () => transport.connect(listener.url)),
+      );
+      const pinned = device.live('pinned-bytes') - before;
+      await failure(transport.connect(listener.url), 'ERR_VERBMQ_REJECTED');
+      await failure(transport.connect(listener.url), 'ERR_VERBMQ_REJECTED');
+      expect(device.live('pinned-bytes') - before).toBe(pinned);
+      expect(listener.stats()).toEqual({ accepted: 0, failed: 2 });
+      // One that is given up makes room for another.
+      strangers[0]!.abort();
+      await until(() => listener.stats().failed === 3);
+      const honest = await transport.connect(listener.url);
+      device.release('receive-completions');
+      await until(() => listener.stats().accepted === maxHandshakes);
+      expect(honest.state).toBe('open');
+    });
+
     test('an address that was not found in a while is looked for again until the time is over', async () => {
       resetForTest(device, personality);
       const setUp = simulatedSetUp(device);

@@ -8,6 +8,7 @@ export type {
   LargeMessageOptions,
   Polling,
   RdmaConnectOptions,
+  RdmaListenOptions,
   RdmaTransportOptions,
   SharedReceiveQueueOptions,
   SlotOptions,

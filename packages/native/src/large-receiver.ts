@@ -1,4 +1,4 @@
-import type { VerbmqError } from '@verbmq/core';
+import { VerbmqError } from '@verbmq/core';
 import { Fifo } from '@verbmq/core/transport-kit';
 import { type Handle, MemoryUse } from './binding.js';
 import { BufferPool, type PooledBuffer, viewOf } from './buffer-pool.js';
@@ -13,7 +13,7 @@ export interface LargeReceiverHooks {
   /** The slot that told of a message is free again. */
   release(slot: number): void;
   peerClosed(): void;
-  /** There is no memory, and none will come free. */
+  /** There is no memory, and none will come free; or the peer asks for more than it may. */
   failed(error: VerbmqError): void;
 }
 
@@ -43,6 +43,7 @@ export class LargeReceiver {
   readonly #engine: RdmaEngine;
   readonly #handle: Handle;
   readonly #retainLimitBytes: number;
+  #maxBytes: number;
   readonly #hooks: LargeReceiverHooks;
   readonly #pool: BufferPool;
   readonly #line = new Fifo<InLine>();
@@ -55,11 +56,21 @@ export class LargeReceiver {
   #unretained = 0;
   #ended = false;
 
-  /** @param retainLimitBytes how much registered memory retained messages may keep */
-  constructor(engine: RdmaEngine, handle: Handle, retainLimitBytes: number, hooks: LargeReceiverHooks) {
+  /**
+   * @param retainLimitBytes how much registered memory retained messages may keep
+   * @param maxBytes the longest message that is taken until `lift`; the engine knows what was agreed on
+   */
+  constructor(
+    engine: RdmaEngine,
+    handle: Handle,
+    retainLimitBytes: number,
+    maxBytes: number,
+    hooks: LargeReceiverHooks,
+  ) {
     this.#engine = engine;
     this.#handle = handle;
     this.#retainLimitBytes = retainLimitBytes;
+    this.#maxBytes = maxBytes;
     this.#hooks = hooks;
     this.#pool = new BufferPool(engine, handle, MemoryUse.sink, 'in');
   }
@@ -81,8 +92,18 @@ export class LargeReceiver {
   advertised(slot: number, bytes: number): void {
     const message: LargeMessage = { slot, bytes, buffer: undefined, arrived: false, retained: false };
     this.#line.push(message);
+    if (bytes > this.#maxBytes) {
+      const what = `the peer announced a message of ${bytes} bytes where ${this.#maxBytes} are accepted`;
+      this.#hooks.failed(new VerbmqError('ERR_VERBMQ_PROTOCOL', what)); // and `end` gives the slot back
+      return;
+    }
     this.#withoutMemory.push(message);
     this.#read();
+  }
+
+  /** Messages may be as long as was agreed on. */
+  lift(): void {
+    this.#maxBytes = Number.POSITIVE_INFINITY;
   }
 
   /** A small message arrived while others wait in line. */

@@ -1,4 +1,4 @@
-import type { ConnectionOptions, ConnectOptions } from '@verbmq/core';
+import type { ConnectionOptions, ConnectOptions, ListenOptions } from '@verbmq/core';
 import { checkInteger } from '@verbmq/core/transport-kit';
 
 /**
@@ -80,6 +80,13 @@ export interface RdmaTransportOptions
   readonly backlog?: number;
   /** Other files in place of libibverbs.so.1 and librdmacm.so.1: for tests with simulated devices. */
   readonly libraries?: { readonly ibverbs?: string; readonly rdmacm?: string };
+}
+
+export interface RdmaListenOptions extends ListenOptions {
+  /**
+   * Handshakes that may be in progress, each with the memory of a connection; further requests are refused. Default 256.
+   */
+  readonly maxHandshakes?: number;
 }
 
 export interface RdmaConnectOptions extends ConnectOptions {

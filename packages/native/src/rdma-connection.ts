@@ -106,13 +106,19 @@ export class RdmaConnection extends Connection implements Endpoint {
     this.#slab = slab;
     this.#outbound = outbound;
     this.#oneSided = oneSided;
-    this.#receiver = new LargeReceiver(engine, handle, engine.options.largeMemoryBytes, {
-      release: (slot) => this.#releaseSlot(slot),
-      large: (data, token) => this._receive(data, token),
-      small: (slot, bytes) => this.#received(slot, bytes),
-      peerClosed: () => this._peerClosed(),
-      failed: (error) => this._fail(error, error.message),
-    });
+    this.#receiver = new LargeReceiver(
+      engine,
+      handle,
+      engine.options.largeMemoryBytes,
+      options.maxGreetingBytes,
+      {
+        release: (slot) => this.#releaseSlot(slot),
+        large: (data, token) => this._receive(data, token),
+        small: (slot, bytes) => this.#received(slot, bytes),
+        peerClosed: () => this._peerClosed(),
+        failed: (error) => this._fail(error, error.message),
+      },
+    );
     this.#heartbeat = new Heartbeat(options, {
       ping: () => engine.submitPing(handle),
       dead: (error) => this._fail(error, error.message),
@@ -207,6 +213,10 @@ export class RdmaConnection extends Connection implements Endpoint {
     if (OWN_WORDS_AS_ON_WIRE && this._receivesDirectly)
       this._receiveAt(receives, receives.startOf(slot), bytes, slot);
     else this._receive(receives.received(slot, bytes), slot);
+  }
+
+  protected override _greeted(): void {
+    this.#receiver.lift();
   }
 
   override releaseMessage(token: number): void {

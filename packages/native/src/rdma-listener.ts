@@ -11,6 +11,8 @@ export interface RdmaListenerInit extends ListenerInit {
   readonly engine: RdmaEngine;
   readonly handle: Handle;
   readonly options: ResolvedConnectionOptions;
+  /** Each holds the memory of a connection, so they are bounded in number. */
+  readonly maxHandshakes: number;
   /** Told of each connection before the application gets it. */
   readonly opened: (connection: RdmaConnection) => void;
 }
@@ -55,7 +57,13 @@ export class RdmaListener extends Listener implements Endpoint {
   }
 
   #incoming(request: Handle): void {
-    const { engine, options } = this.#init;
+    const { engine, options, maxHandshakes } = this.#init;
+    if (this.#handshakes.size >= maxHandshakes) {
+      engine.native.reject(request, RejectReason.noResources);
+      const what = `a request was refused: ${maxHandshakes} handshakes are in progress (maxHandshakes)`;
+      this._acceptFailed(new VerbmqError('ERR_VERBMQ_OVERLOADED', what));
+      return;
+    }
     let slab: Slab;
     let pool: ReceivePool | undefined;
     try {

@@ -6,20 +6,20 @@ import {
   formatAddress,
   isPathAddress,
   type Listener,
-  type ListenOptions,
   type ProbeResult,
   type ResolvedAddress,
   Transport,
   type TransportStats,
   VerbmqError,
 } from '@verbmq/core';
-import type { ConnectAttempt, ListenRequest } from '@verbmq/core/transport-kit';
+import { type ConnectAttempt, checkInteger, type ListenRequest } from '@verbmq/core/transport-kit';
 import type { DeviceNotice, SharedReceiveTotals } from './binding.js';
 import { connectOnce } from './connect-attempt.js';
 import { loadAddon } from './load-addon.js';
 import { toConnectError, toListenError, toVerbmqError } from './native-error.js';
 import {
   type RdmaConnectOptions,
+  type RdmaListenOptions,
   type RdmaTransportOptions,
   resolveRdmaOptions,
   withRdmaDefaults,
@@ -49,6 +49,8 @@ const NOTHING_SHARED: SharedReceiveTotals = {
 };
 
 const DEFAULT_RESOLVE_TIMEOUT_MS = 10_000;
+/** With the default slots, 201 MiB of pinned memory for peers of which nothing is known. */
+const DEFAULT_MAX_HANDSHAKES = 256;
 
 const NOTICE_LEVELS: Readonly<Record<string, 'info' | 'warn' | 'error'>> = {
   removed: 'error',
@@ -61,7 +63,7 @@ const NOTICE_LEVELS: Readonly<Record<string, 'info' | 'warn' | 'error'>> = {
  * Messages over RDMA verbs, on InfiniBand, RoCE and iWARP alike. Connections are made by rdma_cm, which takes IP
  * addresses. Import and construction work on every machine; `probe()` says whether RDMA does, and why not.
  */
-export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, RdmaDetails> {
+export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptions, RdmaDetails> {
   override readonly kind = 'rdma';
   override readonly schemes = ['rdma'] as const;
   readonly #rdmaOptions;
@@ -94,8 +96,10 @@ export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, 
     };
   }
 
-  protected override async _listen(request: ListenRequest<ListenOptions>): Promise<Listener> {
+  protected override async _listen(request: ListenRequest<RdmaListenOptions>): Promise<Listener> {
     const { host, port } = hostOf(request.address);
+    const { maxHandshakes = DEFAULT_MAX_HANDSHAKES } = request.options;
+    checkInteger('maxHandshakes', maxHandshakes, 1, Number.MAX_SAFE_INTEGER);
     const where = `cannot listen on ${host} port ${port}`;
     const [address] = await resolveHost(host, (error) => toListenError(error, where));
     const engine = this.#open();
@@ -114,6 +118,7 @@ export class RdmaTransport extends Transport<ListenOptions, RdmaConnectOptions, 
         engine,
         handle,
         options: request.connectionOptions,
+        maxHandshakes,
         opened: (connection) => this._opened(connection),
       });
     } catch (error) {

@@ -36,6 +36,7 @@ await onSimulatedDevice('rxe', (device) => {
         engine,
         handle,
         options,
+        maxHandshakes: 1,
         opened,
       });
     });

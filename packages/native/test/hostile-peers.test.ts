@@ -1,5 +1,5 @@
 // Peers that do not keep to the protocol: each ends its own connection, with an error that says what it did, and no other.
-import type { Connection, Listener } from '@verbmq/core';
+import type { Connection, ConnectionOptions, Listener } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { numbered, numberOf, take } from '../../../test/support/messages.js';
 import { abortAfterTest, nextConnection, transportForTest } from '../../../test/support/pair.js';
@@ -23,12 +23,17 @@ interface Victim {
   readonly listener: Listener;
 }
 
-async function victimOf(device: SimulatedDevice, options: RdmaTransportOptions = {}): Promise<Victim> {
+async function victimOf(
+  device: SimulatedDevice,
+  options: RdmaTransportOptions = {},
+  listenOptions: ConnectionOptions = {},
+): Promise<Victim> {
   // Frames lie in the peer's slab until the device takes them, where a test can still change them.
   device.set('max_inline_bytes', 0);
   const setUp = simulatedSetUp(device, options);
   const listener = await transportForTest(setUp, { maxMessageBytes: 1_000_000 }).listen(
     setUp.listenAddress(),
+    listenOptions,
   );
   const accepted = nextConnection(listener);
   const peer = await rawClient(device, (listener.address as { port: number }).port);
@@ -148,6 +153,21 @@ await onSimulatedDevice('rxe', (device) => {
         (frame) => frame.setUint32(HEADER_BYTES + 12, bytes, true),
       );
       await expectEnd(victim, new RegExp(`a message of ${bytes} bytes`));
+    });
+
+    test('that tells of a long message before it was greeted claims no memory', async () => {
+      resetForTest(device, personality);
+      const victim = await victimOf(device, {}, { maxGreetingBytes: 16_384 });
+      advertise(victim, 16_384, 0);
+      expect((await take(victim.server, 1))[0]!.byteLength).toBe(16_384);
+      const reads = device.count('reads');
+      advertise(victim, 16_385, 1);
+      await expectEnd(victim, /16385 bytes where 16384 are accepted/);
+      expect(device.count('reads')).toBe(reads);
+      const greeted = await victimOf(device, {}, { maxGreetingBytes: 16_384 });
+      greeted.server.greeted();
+      advertise(greeted, 100_000);
+      expect((await take(greeted.server, 1))[0]!.byteLength).toBe(100_000);
     });
 
     test('that tells of more than the window has room for', async () => {

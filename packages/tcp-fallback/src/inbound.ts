@@ -21,7 +21,9 @@ export interface InboundHooks {
 /** What comes in: judges each frame, puts messages together, and hands everything to whom it concerns. */
 export class Inbound implements FrameSink {
   readonly #hooks: InboundHooks;
-  readonly #maxMessageBytes: number;
+  #maxMessageBytes: number;
+  /** The longest frame of any kind: a limit only for strangers. */
+  #maxFrameBytes = Number.POSITIVE_INFINITY;
   readonly #window: ReceiveWindow;
   readonly #outbound: Outbound;
   readonly #requester: OneSidedRequester;
@@ -48,6 +50,18 @@ export class Inbound implements FrameSink {
     this.#owner = owner;
   }
 
+  /** Messages, and frames of any kind, may be no longer than this for now. */
+  limit(bytes: number): void {
+    this.#maxMessageBytes = Math.min(this.#maxMessageBytes, bytes);
+    this.#maxFrameBytes = bytes;
+  }
+
+  /** That is over: messages may be so long. */
+  lift(maxMessageBytes: number): void {
+    this.#maxMessageBytes = maxMessageBytes;
+    this.#maxFrameBytes = Number.POSITIVE_INFINITY;
+  }
+
   /** Gives up the message that was not complete. */
   discard(): void {
     this.#assembly?.end();
@@ -65,6 +79,8 @@ export class Inbound implements FrameSink {
   }
 
   begin(type: number, length: number): void {
+    if (length > this.#maxFrameBytes)
+      throw protocolError(`a frame of ${length} bytes came where ${this.#maxFrameBytes} are accepted`);
     switch (type) {
       case FrameType.DATA:
         this.#assertMayBegin(length);
@@ -165,7 +181,7 @@ export class Inbound implements FrameSink {
 
   #tooLong(length: number): VerbmqError {
     return protocolError(
-      `a message of ${length} bytes exceeds the ${this.#maxMessageBytes} that both sides agreed on`,
+      `a message of ${length} bytes exceeds the ${this.#maxMessageBytes} that are accepted`,
     );
   }
 }

@@ -81,6 +81,8 @@ export class TcpConnection extends Connection {
       this.#requester,
       new OneSidedOwner(this.#regions, this.#outbound, own.oneSidedWindowBytes),
     );
+    if (init.options.maxGreetingBytes < init.maxMessageBytes)
+      this.#inbound.limit(init.options.maxGreetingBytes);
     this.#parser = new FrameParser(this.#inbound);
     this.#heartbeat = new Heartbeat(init.options, {
       ping: () => this.#outbound.ping(),
@@ -145,6 +147,10 @@ export class TcpConnection extends Connection {
   /** A message that waits must not lie where the next read goes. */
   #deliver(data: Uint8Array, charge: number): void {
     this._receive(this._handlesAtOnce || !isReused(data) ? data : new Uint8Array(data), charge);
+  }
+
+  protected override _greeted(): void {
+    this.#inbound.lift(this.maxMessageBytes);
   }
 
   /** A kept message is the application's: its window is given back at once. */

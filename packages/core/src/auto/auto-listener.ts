@@ -26,11 +26,15 @@ interface Entry {
   readonly role: ServerRole;
 }
 
+/** Connections that are being refused in words beyond `maxHandshakes` of them; further ones are cut off without. */
+const MAX_REFUSALS = 128;
+
 /** Accepts base connections, welcomes new sessions on them, and gives resumed ones to the session that they belong to. */
 export class AutoListener extends Listener implements ServerHome {
   readonly fast: FastServer | undefined;
   readonly resumeWindowMs: number;
   readonly #init: AutoListenerInit;
+  /** Those in their handshake, and those that have failed in it and are not gone. */
   readonly #greetings = new Set<Greeting>();
   readonly #sessions = new Map<string, Entry>();
   readonly #names = new Map<ServerRole, string>();
@@ -66,15 +70,15 @@ export class AutoListener extends Listener implements ServerHome {
     const { options, connectionOptions } = this.#init;
     const greeting = new Greeting(base, options.preSharedKey, connectionOptions.handshakeTimeoutMs, {
       greeted: (_, hello) => this.#greeted(greeting, hello),
-      failed: (_, error) => {
-        this.#greetings.delete(greeting);
-        this._acceptFailed(error);
-      },
+      failed: (_, error) => this._acceptFailed(error),
+      gone: () => this.#greetings.delete(greeting),
     });
     this.#greetings.add(greeting);
+    const inProgress = this.#greetings.size + this.#waiting.size;
+    const why = `${options.maxHandshakes} handshakes are in progress (maxHandshakes)`;
     if (this.#closing) greeting.refuse('overloaded', 'the listener is closing');
-    else if (this.#greetings.size + this.#waiting.size > options.maxHandshakes)
-      greeting.refuse('overloaded', `${options.maxHandshakes} handshakes are in progress (maxHandshakes)`);
+    else if (inProgress > options.maxHandshakes + MAX_REFUSALS) greeting.cutOff('overloaded', why);
+    else if (inProgress > options.maxHandshakes) greeting.refuse('overloaded', why);
   }
 
   #greeted(greeting: Greeting, hello: Hello): void {

@@ -37,6 +37,9 @@ export interface AutoDetails {
   readonly fast: ProbeResult | undefined;
 }
 
+/** Fast connections that may be in their proof: each holds the memory of an RDMA connection, for a peer of which nothing is known. */
+const MAX_PROOFS = 256;
+
 /** The longest time that Node's timers take; the attempt's own signal ends it before. */
 const NEVER_MS = 2 ** 31 - 1;
 
@@ -246,7 +249,7 @@ export class AutoTransport<
       options: this.#optionsOfFast(options, connectionOptions),
       timeoutMs: connectionOptions.handshakeTimeoutMs,
       retryMs: options.minFastRetryMs,
-      maxProofs: options.maxHandshakes,
+      maxProofs: Math.min(options.maxHandshakes, MAX_PROOFS),
       refused: (error) => connectionOptions.logger.warn({ err: error }, 'a fast path was refused'),
     });
     try {
@@ -282,12 +285,16 @@ function addressBelow({
   return scheme === undefined || scheme === 'verbmq' ? address : formatAddress(scheme, address);
 }
 
-/** What the connections below are given: room for the header, and for the frames of the negotiation. */
+/**
+ * What the connections below are given: room for the header, and for the frames of the negotiation; and for nothing longer than those
+ * until the peer has shown who it is.
+ */
 function optionsBelow(options: ResolvedConnectionOptions): ResolvedConnectionOptions {
   const longest = Math.max(options.maxMessageBytes, MAX_CONTROL_BYTES) + HEADER_BYTES;
   return {
     ...options,
     maxMessageBytes: Math.min(longest, MAX_MESSAGE_BYTES_LIMIT),
+    maxGreetingBytes: MAX_CONTROL_BYTES,
     debugLeases: false,
     inner: true,
   };

@@ -18,7 +18,12 @@ export interface GreetingHooks {
   greeted(greeting: Greeting, hello: Hello): void;
   /** It has not, in time or in order. The connection is being ended. */
   failed(greeting: Greeting, error: VerbmqError): void;
+  /** Nothing is left of the connection of one that has failed. */
+  gone(greeting: Greeting): void;
 }
+
+/** How long a peer that is refused may take to hear why, in milliseconds. */
+const REFUSAL_MS = 1000;
 
 /** A hello that is understood and not granted. */
 export class Refusal extends Error {
@@ -41,6 +46,7 @@ export class Greeting {
   readonly #said: Uint8Array[] = [];
   #hello: Hello | undefined;
   #over = false;
+  #welcomed = false;
 
   constructor(base: Connection, key: Uint8Array | undefined, timeoutMs: number, hooks: GreetingHooks) {
     this.base = base;
@@ -57,31 +63,34 @@ export class Greeting {
     });
     void base.closed.then(({ error }) => {
       this.#fail(error ?? new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'a peer went away in the handshake'));
+      if (!this.#welcomed) hooks.gone(this);
     });
   }
 
   /** Welcomes the peer. What comes next waits in the connection for its next receiver. */
   welcome(welcome: Welcome): void {
+    this.#welcomed = true;
     this.#end();
     this.#say(welcomeFrame(welcome));
     if (this.#key !== undefined)
       this.#say(jsonFrame(FrameKind.AUTHENTICATE, { proof: prove(this.#key, 'server', this.#said) }));
   }
 
-  /** Ends it in words. */
+  /** Ends it in words, and in bounded time: a peer that was refused does not close, or read, unless it wants to. */
   refuse(reason: RefusalReason, message: string): void {
     if (this.#over) return;
     this.#end();
     this.#say(refusalFrame(reason, message));
-    void this.base.close();
-    this.#hooks.failed(
-      this,
-      new VerbmqError(
-        reason === 'version' ? 'ERR_VERBMQ_VERSION' : 'ERR_VERBMQ_REJECTED',
-        `a peer was refused (${reason}): ${message}`,
-        { reason },
-      ),
-    );
+    const timer = setTimeout(() => this.base.abort(`it was refused (${reason}): ${message}`), REFUSAL_MS);
+    timer.unref();
+    void this.base.close().then(() => clearTimeout(timer));
+    this.#hooks.failed(this, refused(reason, message));
+  }
+
+  /** The same without words. */
+  cutOff(reason: RefusalReason, message: string): void {
+    const error = refused(reason, message);
+    this.#fail(error);
   }
 
   #received(frame: Uint8Array): void {
@@ -132,4 +141,12 @@ export class Greeting {
     clearTimeout(this.#timer);
     this.#detach();
   }
+}
+
+function refused(reason: RefusalReason, message: string): VerbmqError {
+  return new VerbmqError(
+    reason === 'version' ? 'ERR_VERBMQ_VERSION' : 'ERR_VERBMQ_REJECTED',
+    `a peer was refused (${reason}): ${message}`,
+    { reason },
+  );
 }

@@ -24,6 +24,7 @@ export function shakeHands(
       signal.removeEventListener('abort', onAbort);
       detach();
       if (welcome !== undefined) {
+        base.greeted(); // here, since messages of any length may be right behind the welcome
         resolve(welcome);
         return;
       }

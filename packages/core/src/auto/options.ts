@@ -42,7 +42,10 @@ export interface AutoOptions extends ConnectionOptions {
   readonly minFastRetryMs?: number;
   /** A fast path that has been silent for so long is left for the base, in milliseconds. Default 2,000. */
   readonly fastTimeoutMs?: number;
-  /** Connections of a listener that may be in their handshake; more are refused. Default 1,024. */
+  /**
+   * Connections of a listener that may be in their handshake, those that have failed in it and are not gone included; more are refused.
+   * Default 1,024.
+   */
   readonly maxHandshakes?: number;
   /** Sessions of a listener that may wait to be resumed; when there are more, the one that waits longest ends. Default 1,024. */
   readonly maxSuspendedSessions?: number;

@@ -33,6 +33,7 @@ export class Path implements DirectReceiver {
     this.number = number;
     this.connection = connection;
     this.#hooks = hooks;
+    connection.greeted();
     this.#detach = connection.onMessage((message) => {
       if (!this.#left) this.#arrived(message);
     });

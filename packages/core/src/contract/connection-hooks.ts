@@ -83,6 +83,9 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
   /** Nothing is sent from `room`; the connection may have failed meanwhile. */
   protected _unreserve(_room: OutgoingRoom): void {}
 
+  /** `maxGreetingBytes` is over: messages may be as long as was agreed on. */
+  protected _greeted(): void {}
+
   /** Bytes taken by `_submit` that have not left this process yet, as far as is known: to ask costs nothing but the look. */
   protected abstract _bufferedBytes(): number;
 

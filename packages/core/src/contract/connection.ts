@@ -225,7 +225,14 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#inbox.resume();
   }
 
-  // ---- for a layer upon this connection, as auto is: what it calls for each message ---------------------------
+  // ---- for a layer upon this connection, as auto is -------------------------------------------------------------
+
+  /** @internal Whoever the peer is, it may send what was agreed on from now on: `maxGreetingBytes` is over. */
+  greeted(): void {
+    this._greeted();
+  }
+
+  // ---- the same: what it calls for each message ---------------------------------------------------------------
 
   /**
    * @internal `trySend` of a message whose header lies elsewhere, on a connection that is open; the arguments are those of

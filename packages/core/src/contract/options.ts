@@ -32,6 +32,12 @@ export interface ConnectionOptions {
    * the diagnostics channels in its place. Default off.
    */
   readonly inner?: boolean;
+  /**
+   * For transports that are built on others: the longest message that is accepted before the connection's `greeted()` was called, in
+   * bytes, so that a stranger has little to claim memory with. A message beyond it ends the connection with `ERR_VERBMQ_PROTOCOL`.
+   * The peer is not told of it. Transports within one process need not keep it. Default: as long as any message.
+   */
+  readonly maxGreetingBytes?: number;
 }
 
 export type ResolvedConnectionOptions = Required<ConnectionOptions>;
@@ -52,6 +58,7 @@ const DEFAULTS: ResolvedConnectionOptions = {
   debugLeases: false,
   logger: silentLogger,
   inner: false,
+  maxGreetingBytes: MAX_MESSAGE_BYTES_LIMIT,
 };
 
 /** Node's timers take at most 2^31 - 1 ms; a longer time would fire at once. */
@@ -78,6 +85,7 @@ export function resolveConnectionOptions(
   checkInteger('handshakeTimeoutMs', resolved.handshakeTimeoutMs, 1, MAX_TIMER_MS);
   if (typeof resolved.debugLeases !== 'boolean') throw new TypeError('debugLeases must be a boolean');
   if (typeof resolved.inner !== 'boolean') throw new TypeError('inner must be a boolean');
+  checkInteger('maxGreetingBytes', resolved.maxGreetingBytes, 1, MAX_MESSAGE_BYTES_LIMIT);
   if (typeof resolved.logger?.child !== 'function')
     throw new TypeError('logger must be a pino logger or the like');
   return resolved;

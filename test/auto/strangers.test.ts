@@ -1,0 +1,130 @@
+// What a peer that has not shown who it is can make a listener hold: nothing long, and nothing for long.
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { Connection, Listener } from '@verbmq/core';
+import { type AutoOptions, AutoTransport } from '@verbmq/core/auto';
+import { TcpTransport } from '@verbmq/tcp-fallback';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { FrameType, smallFrame } from '../../packages/tcp-fallback/src/frame.js';
+import { encodeHello } from '../../packages/tcp-fallback/src/hello.js';
+import { data, HELLO, RawPeer, uint32 } from '../../packages/tcp-fallback/test/raw-peer.js';
+import { pattern, sameBytes, take } from '../support/messages.js';
+import { abortAfterTest } from '../support/pair.js';
+import { Kind } from '../support/raw-auto-peer.js';
+
+const MIB = 1024 * 1024;
+
+function transport(options: AutoOptions = {}): AutoTransport {
+  const made = new AutoTransport({ ...options, policy: 'tcp', base: new TcpTransport() });
+  onTestFinished(() => made.close());
+  return made;
+}
+
+/** A socket on which the hellos of TCP have been said, and nothing else. */
+async function stranger(listener: Listener): Promise<RawPeer> {
+  const peer = await RawPeer.connect(listener);
+  peer.write(encodeHello(HELLO));
+  await peer.opening();
+  return peer;
+}
+
+/** A frame of auto's that carries JSON. */
+function frame(kind: number, fields: object): Buffer {
+  const bytes = Buffer.concat([Buffer.alloc(16), Buffer.from(JSON.stringify(fields))]);
+  bytes[0] = kind;
+  return data(bytes);
+}
+
+const say = (peer: RawPeer, kind: number, fields: object): void => peer.write(frame(kind, fields));
+
+const sayHello = (peer: RawPeer): void =>
+  say(peer, Kind.HELLO, { version: 1, maxMessageBytes: 100 * MIB, windowBytes: MIB, nonce: '' });
+
+/** The kind of the next frame of auto's, and what it says. */
+async function heard(peer: RawPeer): Promise<{ kind: number; fields: Record<string, unknown> }> {
+  const { payload } = await peer.frameOf(FrameType.DATA);
+  return { kind: payload[0] as number, fields: JSON.parse(payload.toString('utf8', 16)) };
+}
+
+describe('a stranger', () => {
+  const LONG: Record<string, Buffer> = {
+    'a message in pieces': smallFrame(FrameType.DATA_BEGIN, uint32(60 * MIB)),
+    'a message in one frame': Buffer.concat([uint32(16_385), uint32(FrameType.DATA), Buffer.alloc(100)]),
+    'a one-sided write': Buffer.concat([uint32(MIB), uint32(FrameType.WRITE), Buffer.alloc(100)]),
+  };
+  const options = { preSharedKey: new Uint8Array(16), closeTimeoutMs: 600_000 };
+
+  test.each(Object.entries(LONG))('that begins %s is cut off at its first bytes', async (_, bytes) => {
+    const listener = await transport(options).listen('tcp://127.0.0.1:0');
+    const silent = await stranger(listener);
+    silent.write(bytes);
+    expect((await silent.aborted()).reason).toContain('accepted');
+    const challenged = await stranger(listener);
+    sayHello(challenged);
+    expect(await heard(challenged)).toMatchObject({ kind: Kind.CHALLENGE });
+    challenged.write(bytes);
+    expect((await challenged.aborted()).reason).toContain('accepted');
+    const refused = await stranger(listener);
+    say(refused, Kind.DATA, {});
+    expect(await heard(refused)).toMatchObject({ kind: Kind.REFUSE });
+    refused.write(bytes);
+    expect((await refused.aborted()).reason).toContain('accepted');
+  });
+
+  test('that was refused is counted until it is gone, which is soon', async () => {
+    const listener = await transport({ maxHandshakes: 1, closeTimeoutMs: 600_000 }).listen(
+      'tcp://127.0.0.1:0',
+    );
+    const [first, second] = [await stranger(listener), await stranger(listener)];
+    say(first, Kind.DATA, {});
+    expect(await heard(first)).toMatchObject({ kind: Kind.REFUSE, fields: { reason: 'protocol' } });
+    expect(await heard(second)).toMatchObject({ kind: Kind.REFUSE, fields: { reason: 'overloaded' } });
+    const third = await stranger(listener);
+    expect(await heard(third)).toMatchObject({ kind: Kind.REFUSE, fields: { reason: 'overloaded' } });
+    await Promise.all([first.gone, second.gone, third.gone]); // though none of them closes
+    const fourth = await stranger(listener);
+    sayHello(fourth);
+    expect(await heard(fourth)).toMatchObject({ kind: Kind.WELCOME });
+  });
+});
+
+test.each([undefined, new Uint8Array(16)])(
+  'whoever is welcome may send long messages at once',
+  async (preSharedKey) => {
+    const options = preSharedKey === undefined ? {} : { preSharedKey };
+    const listener = await transport(options).listen('tcp://127.0.0.1:0');
+    const sent = new Promise<Connection>((resolve) => {
+      listener.onConnection((connection) => {
+        connection.trySend(pattern(MIB, 1)); // right behind the welcome
+        resolve(abortAfterTest(connection));
+      });
+    });
+    const client = abortAfterTest(await transport(options).connect(`tcp://127.0.0.1:${portOf(listener)}`));
+    await client.send(pattern(MIB, 2));
+    expect(sameBytes((await take(client, 1))[0]!, pattern(MIB, 1))).toBe(true);
+    expect(sameBytes((await take(await sent, 1))[0]!, pattern(MIB, 2))).toBe(true);
+  },
+);
+
+test('a long message may come together with the welcome', async () => {
+  const server = createServer((socket) => void welcome(new RawPeer(socket)));
+  onTestFinished(() => void server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const welcome = async (peer: RawPeer): Promise<void> => {
+    await peer.opening();
+    peer.write(encodeHello(HELLO));
+    await heard(peer);
+    const names = { session: 's', secret: 's', resumed: false };
+    const message = Buffer.alloc(16 + 100_000);
+    message.writeUInt32LE(0x1_0001, 0); // DATA, one message
+    message.writeUInt32LE(1, 4);
+    peer.write(frame(Kind.WELCOME, { maxMessageBytes: MIB, windowBytes: MIB, ...names }), data(message));
+  };
+  const { port } = server.address() as { port: number };
+  const client = abortAfterTest(await transport().connect(`tcp://127.0.0.1:${port}`));
+  expect((await take(client, 1))[0]!.byteLength).toBe(100_000);
+});
+
+function portOf({ address }: Listener): number {
+  return (address as { port: number }).port;
+}
