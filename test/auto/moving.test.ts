@@ -1,7 +1,8 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { acrossAMove } from '../support/across-a-move.js';
 import { autoPair, onBase, onFast, pathIs } from '../support/auto-pair.js';
 import { turns } from '../support/expectations.js';
-import { expectBytes, numbered, numberOf, pattern, take } from '../support/messages.js';
+import { numbered, numberOf, take } from '../support/messages.js';
 import { type NumberedStream, streamsBetween } from '../support/numbered-stream.js';
 import { until } from '../support/until.js';
 
@@ -125,80 +126,9 @@ describe('a fast path that flaps', () => {
 });
 
 describe('across a move', () => {
-  test('one-sided memory keeps its descriptors, and every operation takes effect once', async () => {
-    const pair = await autoPair();
-    const { client, server } = pair;
-    const owned = await server.expose(1 << 20, { read: true, write: true, atomic: true });
-    const remote = client.attach(owned.descriptor);
-    let added = 0;
-    for (let round = 0; round < 10; round++) {
-      await onFast(client);
-      const work: Promise<unknown>[] = [];
-      for (let n = 0; n < 20; n++) work.push(remote.fetchAdd(0, 1n).then(() => added++));
-      work.push(remote.write(64, pattern(200_000, round)));
-      const read = remote.read(64, 200_000);
-      work.push(
-        remote.writev([200_064, 400_064].map((offset) => ({ offset, data: pattern(100_000, round) }))),
-      );
-      const vector = remote.readv([200_064, 400_064].map((offset) => ({ offset, target: 100_000 })));
-      pair.fast.breakOnce();
-      await Promise.all(work);
-      expectBytes(await read, pattern(200_000, round));
-      for (const piece of await vector) expectBytes(piece, pattern(100_000, round));
-      expectBytes(owned.data.slice(64, 200_064), pattern(200_000, round));
-    }
-    expect(new DataView(owned.data.buffer, owned.data.byteOffset).getBigUint64(0, true)).toBe(BigInt(added));
-  });
-
-  test('an application that does not read holds its peer back, and gets everything later', async () => {
-    const pair = await autoPair({ both: { windowBytes: 100_000 } });
-    const { client, server } = pair;
-    let sent = 0;
-    const sends: Promise<void>[] = [];
-    await onFast(client);
-    while (client.stats().sendsWaiting === 0) sends.push(client.send(numbered(sent++, 1000)));
-    pair.fast.breakOnce();
-    for (let n = 0; n < 50; n++) sends.push(client.send(numbered(sent++, 1000)));
-    expect((await take(server, sent)).map(numberOf)).toEqual(Array.from({ length: sent }, (_, n) => n));
-    await Promise.all(sends);
-    await client.drain();
-  });
-
-  test('retained messages and leases stay valid', async () => {
-    const pair = await autoPair();
-    const { client, server } = pair;
-    await onFast(client);
-    const lease = client.allocate(5000);
-    lease.data.set(pattern(5000));
-    await client.send(pattern(20_000, 1));
-    const kept = await new Promise<Uint8Array>((resolve) => {
-      const detach = server.onMessage((message) => {
-        message.retain();
-        detach();
-        resolve(message.data);
-      });
-    });
-    pair.fast.breakOnce();
-    await client.send(lease);
-    expectBytes((await take(server, 1))[0]!, pattern(5000));
-    expectBytes(kept, pattern(20_000, 1));
-  });
-
-  test('close delivers everything that was accepted', async () => {
-    for (let round = 0; round < 10; round++) {
-      const pair = await autoPair();
-      await onFast(pair.client);
-      const received: number[] = [];
-      pair.server.onMessage((message) => received.push(numberOf(message.data)));
-      const sends = Array.from({ length: 200 }, (_, n) => pair.client.send(numbered(n, 500)));
-      if (round % 2 === 0) pair.fast.breakOnce();
-      const closing = pair.client.close();
-      if (round % 2 === 1) pair.fast.breakOnce();
-      expect(await closing).toEqual({ graceful: true, initiator: 'local' });
-      expect(await pair.server.closed).toEqual({ graceful: true, initiator: 'remote' });
-      await Promise.all(sends);
-      expect(received).toEqual(Array.from({ length: 200 }, (_, n) => n));
-    }
+  acrossAMove(async (both) => {
+    const { client, server, fast } = await autoPair({ both });
+    return { client, server, breakFast: () => fast.breakOnce() };
   });
 
   test('what is kept for a repetition is given back when traffic ends', async () => {

@@ -1,9 +1,9 @@
 import type { PathInfo } from 'verbmq';
-import { VerbmqTransport } from 'verbmq';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { asAuto, onFast, pathIs, QUICK } from '../support/auto-pair.js';
+import { describe, expect, test } from 'vitest';
+import { acrossAMove } from '../support/across-a-move.js';
+import { onFast, pathIs } from '../support/auto-pair.js';
+import { autoSimulatedPair } from '../support/auto-simulated-pair.js';
 import { streamsBetween } from '../support/numbered-stream.js';
-import { abortAfterTest, nextConnection } from '../support/pair.js';
 import {
   CompletionStatus,
   onSimulatedDevice,
@@ -15,20 +15,7 @@ import { until } from '../support/until.js';
 
 await onSimulatedDevice('rxe', (device) => {
   async function pair(maxBytes = 20_000) {
-    const make = (): VerbmqTransport => {
-      const transport = new VerbmqTransport({
-        ...QUICK,
-        fastTimeoutMs: 500,
-        maxMessageBytes: 1 << 20,
-        rdma: { libraries: device.libraries },
-      });
-      onTestFinished(() => transport.close());
-      return transport;
-    };
-    const listener = await make().listen('verbmq://127.0.0.1:0');
-    const accepted = nextConnection(listener);
-    const client = asAuto(abortAfterTest(await make().connect(listener.url)));
-    const server = asAuto(abortAfterTest(await accepted));
+    const { client, server } = await autoSimulatedPair(device);
     return { client, server, ...streamsBetween(client, server, maxBytes) };
   }
 
@@ -96,6 +83,12 @@ await onSimulatedDevice('rxe', (device) => {
       await pathIs(client, ({ fast, flowing }) => !fast && flowing);
       await progress(50);
       await Promise.all(traffic.map((stream) => stream.finish()));
+    });
+
+    acrossAMove(async (options) => {
+      resetForTest(device, personality);
+      const { client, server } = await autoSimulatedPair(device, options);
+      return { client, server, breakFast: () => device.remove(), mend: () => device.restore() };
     });
 
     test('gives back every verbs object of the paths that it has left', async () => {
