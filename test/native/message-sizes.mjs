@@ -4,12 +4,11 @@
 //   npm run guest -- -- node test/native/message-sizes.mjs [BYTES…]
 //
 // Needs a built benchmark and two cores: one for each process. The two kinds of slots take turns.
-import { fork, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { verbmqPush } from '../../bench/dist/contestants/verbmq-push.js';
 import { runPush } from '../../bench/dist/run/push-load.js';
 import { RdmaTransport } from '../../packages/native/dist/index.js';
+import { answerCommands, startTwo } from './two-processes.mjs';
 
 const THIS = fileURLToPath(import.meta.url);
 const DEFAULT_LENGTHS = [8, 16, 32, 64].map((kib) => kib * 1024);
@@ -18,7 +17,7 @@ const WARM_UP_MS = 2500;
 const MEASURED_MS = 1500;
 const ROUNDS = 2;
 
-/** One of the two processes: does what it is asked for, one thing at a time. */
+/** One of the two processes. */
 function serve(slotBytes) {
   const host = process.env.VERBMQ_RDMA_ADDRESS;
   const contestant = verbmqPush(
@@ -26,47 +25,23 @@ function serve(slotBytes) {
     () => ({ host, port: 0 }),
   );
   let client;
-  const commands = {
+  answerCommands({
     listen: async () => (await contestant.listen()).address,
     connect: async (address) => {
       client = await contestant.connect(address);
     },
     push: (spec) => runPush(client, spec),
-    cpuMicros: async () => {
-      const { user, system } = process.cpuUsage();
-      return user + system;
-    },
-  };
-  process.on('message', async ([command, argument]) =>
-    process.send({ answer: await commands[command](argument) }),
-  );
-  process.on('disconnect', () => process.exit());
+  });
 }
 
 async function measure(bytes, slotBytes) {
-  const [server, client] = [1, 0].map((core) => {
-    const child = fork(THIS, ['serve', String(slotBytes)]);
-    spawnSync('taskset', ['-acp', String(core), String(child.pid)], { stdio: 'ignore' });
-    return child;
-  });
-  const ask = async (child, ...request) => {
-    child.send(request);
-    const ended = once(child, 'exit').then(() => {
-      throw new Error(`a process ended that was asked to ${request[0]}`);
-    });
-    const [{ answer }] = await Promise.race([once(child, 'message'), ended]);
-    return answer;
-  };
-  const cpuMicros = async () => (await ask(server, 'cpuMicros')) + (await ask(client, 'cpuMicros'));
-  await ask(client, 'connect', await ask(server, 'listen'));
-  await ask(client, 'push', { bytes, durationMs: WARM_UP_MS });
-  const before = await cpuMicros();
-  const { messages, elapsedMs } = await ask(client, 'push', { bytes, durationMs: MEASURED_MS });
-  const cpuMicrosPerMessage = ((await cpuMicros()) - before) / messages;
-  for (const child of [client, server]) child.removeAllListeners('exit');
-  const ended = [client, server].map((child) => once(child, 'exit'));
-  for (const child of [client, server]) child.disconnect();
-  await Promise.all(ended);
+  const ends = startTwo(THIS, ['serve', String(slotBytes)]);
+  await ends.askClient('connect', await ends.askServer('listen'));
+  await ends.askClient('push', { bytes, durationMs: WARM_UP_MS });
+  const before = await ends.cpuMicros();
+  const { messages, elapsedMs } = await ends.askClient('push', { bytes, durationMs: MEASURED_MS });
+  const cpuMicrosPerMessage = ((await ends.cpuMicros()) - before) / messages;
+  await ends.end();
   return { messagesPerSecond: (messages / elapsedMs) * 1000, cpuMicrosPerMessage };
 }
 
