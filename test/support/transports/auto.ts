@@ -104,7 +104,7 @@ export function autoOverSimulatedRdmaSetUp(
       ...below.peer,
       module: 'verbmq',
       name: 'VerbmqTransport',
-      options: { resumeWindowMs: RESUME_WINDOW_MS, rdma: ofPeer.options },
+      options: { resumeWindowMs: RESUME_WINDOW_MS, unencryptedFastPath: true, rdma: ofPeer.options },
       ...(ofPeer.preparation !== undefined && { preparation: ofPeer.preparation }),
     },
     // A test makes the transport of its listener first.
@@ -113,6 +113,7 @@ export function autoOverSimulatedRdmaSetUp(
       const hasFast = sides === 'both' || sides === (isServer ? 'server' : 'client');
       return new BoundTransport({
         resumeWindowMs: RESUME_WINDOW_MS,
+        unencryptedFastPath: true,
         ...own,
         rdma: hasFast ? rdma : { libraries: NO_LIBRARIES },
       });

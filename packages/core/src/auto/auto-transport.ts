@@ -2,6 +2,7 @@
 import { formatAddress, type HostAddress, type PathAddress, type Scheme } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import type { Listener } from '../contract/listener.js';
 import { MAX_MESSAGE_BYTES_LIMIT, type ResolvedConnectionOptions } from '../contract/options.js';
 import {
   type ConnectAttempt,
@@ -82,7 +83,7 @@ export class AutoTransport<
     });
     let fast: FastServer | string;
     try {
-      fast = await this.#listenFast(base.address, options, connectionOptions);
+      fast = await this.#listenFast(base, options, connectionOptions);
     } catch (error) {
       await base.close();
       throw error;
@@ -116,14 +117,19 @@ export class AutoTransport<
           throw until.aborted ? until.reason : error;
         });
     };
-    const fastReason = await this.#fastReason(options);
-    if (options.policy === 'require-rdma' && fastReason !== undefined)
-      throw requiredError(fastReason, undefined);
+    const unavailable = await this.#fastReason(options);
+    if (options.policy === 'require-rdma' && unavailable !== undefined)
+      throw requiredError(unavailable, undefined);
     const greet = async (
       until: AbortSignal,
       resume?: Hello['resume'],
-    ): Promise<{ base: Connection; welcome: Welcome }> => {
+    ): Promise<{ base: Connection; fastReason: string | undefined; welcome: Welcome }> => {
       const base = await dial(until);
+      const fastReason = unavailable ?? encryptionReason(base.kind, options);
+      if (options.policy === 'require-rdma' && fastReason !== undefined) {
+        base.abort('the fast path is required and may not be used');
+        throw requiredError(fastReason, undefined);
+      }
       const hello: Hello = {
         maxMessageBytes: connectionOptions.maxMessageBytes,
         windowBytes: options.windowBytes,
@@ -135,11 +141,12 @@ export class AutoTransport<
       const { handshakeTimeoutMs } = connectionOptions;
       return {
         base,
+        fastReason,
         welcome: await shakeHands(base, hello, options.preSharedKey, handshakeTimeoutMs, until),
       };
     };
 
-    const { base, welcome } = await greet(signal);
+    const { base, fastReason, welcome } = await greet(signal);
     const maxMessageBytes = Math.min(
       connectionOptions.maxMessageBytes,
       welcome.maxMessageBytes,
@@ -230,7 +237,7 @@ export class AutoTransport<
 
   /** Listens for fast connections, or says why not. @throws where addresses were named or the policy requires it. */
   async #listenFast(
-    base: HostAddress | PathAddress,
+    { address: base, kind }: Listener,
     options: ResolvedAutoOptions,
     connectionOptions: ResolvedConnectionOptions,
   ): Promise<FastServer | string> {
@@ -240,6 +247,11 @@ export class AutoTransport<
     if (this.#fast === undefined) {
       if (required || named) throw requiredError('not-configured', undefined);
       return 'not-configured';
+    }
+    const encrypted = encryptionReason(kind, options);
+    if (encrypted !== undefined) {
+      if (required || named) throw requiredError(encrypted, undefined);
+      return encrypted;
     }
     const addresses = options.fastAddresses ?? ('host' in base ? [{ host: base.host, port: 0 }] : []);
     if (addresses.length === 0) return 'not-configured';
@@ -300,11 +312,23 @@ function optionsBelow(options: ResolvedConnectionOptions): ResolvedConnectionOpt
   };
 }
 
+/** Whoever asked for encryption is not taken off it unless both sides said that they may be. */
+function encryptionReason(
+  baseKind: string,
+  { unencryptedFastPath }: ResolvedAutoOptions,
+): 'encrypted' | undefined {
+  return baseKind === 'tls' && !unencryptedFastPath ? 'encrypted' : undefined;
+}
+
 function requiredError(reason: string, cause: unknown, peerReason?: string): VerbmqError {
   const whose = peerReason === undefined ? '' : `: the peer says ${peerReason}`;
+  const remedy =
+    (peerReason ?? reason) === 'encrypted'
+      ? '; it is not encrypted as the base connection is: both sides may set unencryptedFastPath'
+      : '';
   return new VerbmqError(
     'ERR_VERBMQ_UNAVAILABLE',
-    `the fast path is required (by the policy of a side, or by fastAddresses) and cannot be had (${reason}${whose})`,
+    `the fast path is required (by the policy of a side, or by fastAddresses) and cannot be had (${reason}${whose})${remedy}`,
     { cause, reason },
   );
 }

@@ -20,8 +20,13 @@ export interface AutoOptions extends ConnectionOptions {
    */
   readonly fastAddresses?: readonly HostAddress[];
   /**
-   * A secret of at least 16 bytes that both sides have. Each proves to the other that it has it, without sending it. It
-   * does not hide what is sent: for that there is TLS.
+   * Whether messages may leave a base connection that is encrypted, by TLS, for a fast path, which is not: RDMA sends in the clear.
+   * Both sides must say so; else they stay on TLS, with the reason `encrypted`. Default false.
+   */
+  readonly unencryptedFastPath?: boolean;
+  /**
+   * A secret of at least 16 bytes that both sides have. Each proves to the other that it has it, without sending it, when a base
+   * connection is made. It does not hide or sign what is sent after that: for that there is TLS.
    */
   readonly preSharedKey?: Uint8Array;
   /**
@@ -63,6 +68,7 @@ const POLICIES: readonly PathPolicy[] = ['prefer-rdma', 'require-rdma', 'tcp'];
 const DEFAULTS: ResolvedAutoOptions = {
   policy: 'prefer-rdma',
   fastAddresses: undefined,
+  unencryptedFastPath: false,
   preSharedKey: undefined,
   windowBytes: 4 * 1024 * 1024,
   resumeWindowMs: 30_000,
@@ -89,6 +95,8 @@ export function resolveAutoOptions(
   if (!POLICIES.includes(resolved.policy))
     throw new TypeError(`policy must be one of ${POLICIES.join(', ')}`);
   const { preSharedKey, fastAddresses } = resolved;
+  if (typeof resolved.unencryptedFastPath !== 'boolean')
+    throw new TypeError('unencryptedFastPath must be a boolean');
   if (preSharedKey !== undefined && !(preSharedKey instanceof Uint8Array))
     throw new TypeError('preSharedKey must be a Uint8Array');
   if (preSharedKey !== undefined && preSharedKey.byteLength < MIN_KEY_BYTES)

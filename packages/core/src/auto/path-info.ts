@@ -9,6 +9,7 @@ import type { Logger } from '../contract/logger.js';
  * |---|---|
  * | `policy` | this side does not want it (`policy: 'tcp'`) |
  * | `not-configured` | this side has no fast transport, or no address for it |
+ * | `encrypted` | the base connection is encrypted and the fast path would not be; see the option `unencryptedFastPath` |
  * | `peer-declined` | the peer cannot or will not; `peer` has its reason |
  * | `negotiating` | not decided yet: it is being connected and proved |
  * | `unreachable` | no address of the peer's fast transport could be connected to |
@@ -19,6 +20,7 @@ import type { Logger } from '../contract/logger.js';
  */
 export type PathReason =
   | 'policy'
+  | 'encrypted'
   | 'peer-declined'
   | 'negotiating'
   | 'unreachable'
@@ -30,7 +32,7 @@ export type PathReason =
 
 /** Whether somebody wants it so. Other reasons may be gone in a while: a device comes, a limit is raised. */
 export function isDecision(reason: PathReason | undefined): boolean {
-  return reason === 'policy' || reason === 'not-configured';
+  return reason === 'policy' || reason === 'not-configured' || reason === 'encrypted';
 }
 
 /** Which way the data of an auto connection takes, and why. */
