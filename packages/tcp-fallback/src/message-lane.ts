@@ -70,12 +70,15 @@ export class MessageLane {
       : this.#gatherPiece(message, data, builder);
   }
 
-  /** The connection is dead; who waits is told. */
-  fail(error: VerbmqError, unknownOutcome: VerbmqError): void {
+  /** The connection is dead; who waits is told. Those of whose memory a part was given to the socket are answered instead. */
+  fail(error: VerbmqError): Waiter[] {
+    const begun: Waiter[] = [];
     for (const { waiter, sentBytes } of this.#queue.takeAll()) {
-      waiter?.reject(sentBytes > 0 ? unknownOutcome : error);
+      if (waiter !== undefined && sentBytes > 0) begun.push(waiter);
+      else waiter?.reject(error);
     }
     this.bytes = 0;
+    return begun;
   }
 
   #gatherWhole(message: QueuedMessage, data: Uint8Array, builder: WriteBuilder): boolean {

@@ -42,6 +42,9 @@ export class OneSidedRequester {
   #credit: number;
   readonly #waiting = new Fifo<Operation>();
   readonly #pending = new Fifo<Piece>();
+  /** Of a connection that is dead: writes from whose data the socket may still read, and the error for them. */
+  readonly #lenders: Operation[] = [];
+  #error: VerbmqError | undefined;
 
   /** @param windowBytes what the owner allows. */
   constructor(outbound: Outbound, windowBytes: number) {
@@ -94,16 +97,27 @@ export class OneSidedRequester {
     if (piece.receivedBytes === piece.length) this.#answered(0n);
   }
 
-  /** The connection has ended: nobody knows which writes and atomics took effect, once they had been asked for. */
-  fail(error: VerbmqError): void {
+  /**
+   * The connection is dead: nobody knows which writes and atomics took effect, once they had been asked for.
+   * @param writing the socket may still read what is to be written: whoever lent that is told by `end`
+   */
+  fail(error: VerbmqError, writing: boolean): void {
     const operations = new Set([
       ...this.#pending.takeAll().map((piece) => piece.operation),
       ...this.#waiting.takeAll(),
     ]);
     const unknown = error.withUnknownOutcome();
+    this.#error = unknown;
     for (const operation of operations) {
-      operation.reject(operation.asked && operation.request !== FrameType.READ ? unknown : error);
+      const { request, asked, reject } = operation;
+      if (writing && asked && request === FrameType.WRITE) this.#lenders.push(operation);
+      else reject(asked && request !== FrameType.READ ? unknown : error);
     }
+  }
+
+  /** The socket is gone. */
+  end(): void {
+    for (const { reject } of this.#lenders.splice(0)) reject(this.#error as VerbmqError);
   }
 
   #run(

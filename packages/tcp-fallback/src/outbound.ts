@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net';
-import type { VerbmqError } from '@verbmq/core';
+import { VerbmqError } from '@verbmq/core';
 import { Fifo } from '@verbmq/core/transport-kit';
 import { FrameType } from './frame.js';
 import { COPY_LIMIT_BYTES, firstPayloadBytes, MessageLane } from './message-lane.js';
 import { SendCredit } from './send-credit.js';
 import { SocketWriter } from './socket-writer.js';
-import { WriteBuilder } from './write-builder.js';
+import { type Waiter, WriteBuilder } from './write-builder.js';
 
 /** One write takes about so much of what waits, so that what becomes urgent meanwhile never waits behind more. */
 const WRITE_BYTES = 1024 * 1024;
@@ -51,6 +51,9 @@ export class Outbound {
   #scheduled = false;
   #held = false;
   #ended = false;
+  /** Of a connection that is dead: the error, and who lent memory from which the socket may still read. */
+  #error: VerbmqError | undefined;
+  #lenders: Waiter[] = [];
   readonly #flushSoon = (): void => {
     this.#scheduled = false;
     this.flush();
@@ -79,9 +82,14 @@ export class Outbound {
     return this.bufferedBytes === 0 && this.#frames.length === 0;
   }
 
-  /** Whether the socket has been given every message and the CLOSE behind them. */
+  /** Whether the socket has been given every message and the CLOSE behind them. It may still be writing them. */
   get handedOver(): boolean {
     return this.#builder.bytes === 0 && this.#messages.empty;
+  }
+
+  /** Whether the socket is writing, and may read from memory that was lent. */
+  get writing(): boolean {
+    return this.#writer.busy;
   }
 
   /** The peer granted more. `false`: more than its own window; nothing was done. */
@@ -171,19 +179,23 @@ export class Outbound {
     }
   }
 
-  /** Everything has left that is to leave; nothing is written any more. */
+  /** Everything has left that is to leave, or the socket is gone; nothing is written any more. Nobody who lent memory waits longer. */
   end(): void {
     this.#ended = true;
+    const lenders = [...this.#writer.fail(), ...this.#lenders.splice(0)];
+    if (lenders.length === 0) return;
+    const error = this.#error ?? new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'the socket was closed');
+    const unknownOutcome = error.withUnknownOutcome();
+    for (const { reject } of lenders) reject(unknownOutcome);
   }
 
-  /** The connection is dead. Who waits for a buffer is told. */
+  /** The connection is dead. Who lent memory is told now where the socket does not read from it, else by `end`. */
   fail(error: VerbmqError): void {
     this.#ended = true;
-    const unknownOutcome = error.withUnknownOutcome();
-    this.#writer.fail(unknownOutcome);
-    for (const waiter of this.#builder.discard()) waiter.reject(unknownOutcome);
-    this.#messages.fail(error, unknownOutcome);
+    this.#error = error;
+    this.#lenders = [...this.#builder.discard(), ...this.#messages.fail(error)];
     this.#frames.takeAll();
+    if (!this.#writer.busy) this.end();
   }
 
   // ---- private ---------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { recycle, type Write } from './write-builder.js';
+import { recycle, type Waiter, type Write } from './write-builder.js';
 
 /**
  * Writes to the socket, one write at a time, each with one system call where it can be. The kernel mostly takes all of
@@ -9,7 +9,8 @@ export class SocketWriter {
   readonly #socket: Socket;
   readonly #completed: () => void;
   #pending: Write | undefined;
-  readonly #written = (): void => {
+  readonly #written = (error?: Error | null): void => {
+    if (error) return; // the socket is about to break, and none of it may have left, though Node counts it as written
     // The callback of a write that was complete when it returned may come after the next one began: look.
     if (this.#pending === undefined || !this.#isComplete()) return;
     this.#complete(this.#pending);
@@ -48,11 +49,11 @@ export class SocketWriter {
     if (this.#isComplete()) this.#complete(write);
   }
 
-  /** Gives up: who waits for the pending write is told. Its batches stay where the socket may still read them. */
-  fail(error: unknown): void {
-    const pending = this.#pending;
+  /** Gives up. Answers who waits for the pending write. */
+  fail(): readonly Waiter[] {
+    const waiters = this.#pending?.waiters ?? [];
     this.#pending = undefined;
-    if (pending !== undefined) for (const waiter of pending.waiters) waiter.reject(error);
+    return waiters;
   }
 
   #isComplete(): boolean {

@@ -54,6 +54,7 @@ export class TcpConnection extends Connection {
   /** Both sides have closed: the socket ends when everything has left. */
   #tearingDown = false;
   #socketEnded = false;
+  #socketGone = false;
   #killed = false;
 
   constructor(socket: Socket, init: ConnectionInit, own: Hello, peer: Hello) {
@@ -179,8 +180,8 @@ export class TcpConnection extends Connection {
     this.#killed = true;
     this.#release();
     this.#outbound.fail(error);
-    this.#requester.fail(error);
-    if (this.#socket.closed) this._finished();
+    this.#requester.fail(error, this.#outbound.writing);
+    if (this.#socketGone) this.#finish();
     else if (reasonForPeer === undefined) this.#socket.destroy();
     else farewell(this.#socket, abortFrame(abortCodeOf(error), reasonForPeer));
   }
@@ -200,24 +201,38 @@ export class TcpConnection extends Connection {
   }
 
   #readableEnded(): void {
+    // By TLS the peer may have our CLOSE, and be gone, before this side is told that its last write is complete. That is told next, if
+    // it is so; else the socket breaks, or the close takes too long.
+    if (this.#tearingDown && this.#outbound.handedOver && this.#outbound.writing) return;
     this.#lost(
       'the peer ended the connection without closing it: its process ended, or something between cut it',
     );
   }
 
+  /** Whether the kernel has taken everything, the CLOSE included. */
+  get #allLeft(): boolean {
+    return this.#tearingDown && this.#outbound.handedOver && !this.#outbound.writing;
+  }
+
   #lost(what: string, cause?: Error): void {
     if (this.#socketEnded || this.#killed) return;
-    // The peer may have our CLOSE, and be gone, before this side is told that the last write is complete.
-    if (this.#tearingDown && this.#outbound.handedOver) this.#endSocket();
+    if (this.#allLeft) this.#endSocket();
     else this._fail(new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', what, { cause }));
   }
 
   #socketClosed(): void {
-    if (this.#tearingDown && this.#outbound.handedOver) this.#socketEnded = true;
+    this.#socketGone = true;
+    if (this.#allLeft) this.#socketEnded = true;
     this.#release();
-    this.#outbound.end();
-    if (this.#socketEnded || this.#killed) this._finished();
+    if (this.#socketEnded || this.#killed) this.#finish();
     else this.#lost('the socket was closed');
+  }
+
+  /** The socket is gone, and reads from nobody's memory any more. */
+  #finish(): void {
+    this.#outbound.end();
+    this.#requester.end();
+    this._finished();
   }
 
   #release(): void {

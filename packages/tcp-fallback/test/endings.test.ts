@@ -1,4 +1,5 @@
 import { type Connection, VerbmqError } from '@verbmq/core';
+import { encodeDescriptor } from '@verbmq/core/transport-kit';
 import { TcpTransport } from '@verbmq/tcp-fallback';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { fill } from '../../../test/support/messages.js';
@@ -7,7 +8,16 @@ import { PeerProcess } from '../../../test/support/peer-process.js';
 import { tcpSetUp, tlsSetUp, unixSetUp } from '../../../test/support/transports/tcp.js';
 import { until } from '../../../test/support/until.js';
 import { AbortCode, abortFrame, FrameType, smallFrame } from '../src/frame.js';
-import { bufferBytes, collectGarbage, data, endOf, host, RawPeer, rawPair } from './raw-peer.js';
+import {
+  bufferBytes,
+  collectGarbage,
+  data,
+  endOf,
+  host,
+  type RawPair,
+  RawPeer,
+  rawPair,
+} from './raw-peer.js';
 
 const MIB = 1024 * 1024;
 
@@ -30,6 +40,81 @@ async function pair(
   });
   return { client, server, transport };
 }
+
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Sends until the kernel does not take all of it. */
+async function untilStuck(connection: Connection, send: () => void): Promise<void> {
+  do {
+    send();
+    await turns();
+  } while (connection.stats().bytesBuffered === 0);
+}
+
+/** What a test writes over memory that it has back, and nobody may see. */
+const OVERWRITTEN = 0xee;
+
+describe('memory that was lent to a connection', () => {
+  const WAYS = {
+    'an abort': ({ connection }: RawPair) => connection.abort('enough'),
+    'a close that takes too long': ({ connection }: RawPair) => void connection.close(),
+    'a violation by the peer': ({ peer }: RawPair) => void peer.write(new Uint8Array(8).fill(0xff)),
+  };
+  const LENT = {
+    messages: (connection: Connection, lend: Lend) => {
+      const remote = connection.attach(
+        encodeDescriptor({
+          address: 0n,
+          byteLength: MIB,
+          access: { read: false, write: true, atomic: false },
+          key: new Uint8Array(16),
+        }),
+      );
+      lend(600_000, (bytes) => connection.send(bytes));
+      lend(300_000, (bytes) => remote.write(0, bytes));
+    },
+    pieces: (connection: Connection, lend: Lend) => lend(3 * MIB, (bytes) => connection.send(bytes)),
+  };
+  type Lend = (bytes: number, use: (memory: Uint8Array) => Promise<void>) => void;
+
+  it.each(
+    (Object.keys(LENT) as (keyof typeof LENT)[]).flatMap((what) =>
+      (Object.keys(WAYS) as (keyof typeof WAYS)[]).map((way) => [what, way] as const),
+    ),
+  )('for %s is not read any more when %s gives it back', async (what, way) => {
+    const pair = await rawPair(
+      { highWaterMarkBytes: 2 ** 28, closeTimeoutMs: 50 },
+      { receiveWindowBytes: 2 ** 30, oneSidedWindowBytes: 2 ** 30 },
+    );
+    const { peer, connection } = pair;
+    peer.socket.removeAllListeners('data').pause();
+    const errors: VerbmqError[] = [];
+    await untilStuck(connection, () =>
+      LENT[what](connection, (bytes, use) => {
+        const memory = new Uint8Array(bytes).fill(1);
+        use(memory).catch((error: VerbmqError) => {
+          errors.push(error);
+          memory.fill(OVERWRITTEN);
+        });
+      }),
+    );
+    WAYS[way](pair);
+    await connection.ending;
+    await turns(); // whoever is told now has written over it before the peer reads
+    let seen = 0;
+    peer.socket.on('data', (chunk) => {
+      if (chunk.includes(OVERWRITTEN)) seen++;
+    });
+    peer.socket.resume();
+    const [{ error }] = await Promise.all([connection.closed, peer.gone]);
+    await turns();
+    expect(seen).toBe(0);
+    expect(errors.length).toBeGreaterThan(0);
+    for (const each of errors) expect(each).toMatchObject({ code: error?.code, outcome: 'unknown' });
+  });
+});
 
 describe('the end of a connection', () => {
   it('leaves no socket, in order or not', async () => {
@@ -172,6 +257,43 @@ describe('the end of a connection', () => {
     }
     await Promise.all([serverSide.close(), clientSide.close()]);
   });
+
+  it.each(['resets', 'ends'] as const)(
+    'is a loss for the message that a peer which has closed %s the socket within',
+    async (how) => {
+      // A Unix socket takes only as much as was read from it.
+      const { peer, connection } = await rawPair(
+        { highWaterMarkBytes: 2 ** 28 },
+        { receiveWindowBytes: 2 ** 30 },
+        unixSetUp().listenAddress(),
+      );
+      peer.socket.removeAllListeners('data').pause();
+      const sends: Promise<string>[] = [];
+      const send = (): void => {
+        sends.push(
+          connection.send(new Uint8Array(2_900_000)).then(
+            () => 'sent',
+            ({ code, outcome }: VerbmqError) => `${code} ${outcome}`,
+          ),
+        );
+      };
+      await untilStuck(connection, send);
+      const closed = connection.close(); // the CLOSE leaves in one write with the end of the last message
+      peer.write(smallFrame(FrameType.CLOSE));
+      await until(() => {
+        peer.socket.read();
+        return connection.stats().bytesBuffered < 900_000;
+      });
+      expect(connection.stats().bytesBuffered).toBeGreaterThan(0);
+      if (how === 'ends') {
+        peer.socket.end();
+        await turns();
+      }
+      peer.socket.destroy(); // with bytes unread: this side is told of a reset
+      expect(await closed).toMatchObject({ graceful: false, error: { code: 'ERR_VERBMQ_CONNECTION_LOST' } });
+      expect((await Promise.all(sends)).pop()).toBe('ERR_VERBMQ_CONNECTION_LOST unknown');
+    },
+  );
 
   it('without CLOSE is a loss', async () => {
     const { peer, connection } = await rawPair();

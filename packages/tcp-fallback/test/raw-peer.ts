@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import net, { type Socket } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { type Connection, isVerbmqError, type Listener, type VerbmqError } from '@verbmq/core';
+import { type Address, type Connection, isVerbmqError, type Listener, type VerbmqError } from '@verbmq/core';
 import { type TcpListenOptions, TcpTransport } from '@verbmq/tcp-fallback';
 import { onTestFinished } from 'vitest';
 import { FrameType, smallFrame } from '../src/frame.js';
@@ -49,8 +49,8 @@ export class RawPeer {
   }
 
   static async connect(listener: Listener): Promise<RawPeer> {
-    const { port } = listener.address as { port: number };
-    const socket = net.connect(port, '127.0.0.1');
+    const { address } = listener;
+    const socket = 'path' in address ? net.connect(address.path) : net.connect(address.port, '127.0.0.1');
     await once(socket, 'connect');
     return new RawPeer(socket);
   }
@@ -119,11 +119,13 @@ export interface Hosted {
   readonly transport: TcpTransport;
 }
 
-/** A listener on the loopback interface for the time of the test. */
-export async function host(options: TcpListenOptions = {}): Promise<Hosted> {
+const LOOPBACK: Address = { host: '127.0.0.1', port: 0 };
+
+/** A listener, on the loopback interface unless told otherwise, for the time of the test. */
+export async function host(options: TcpListenOptions = {}, address = LOOPBACK): Promise<Hosted> {
   const transport = new TcpTransport();
   onTestFinished(() => transport.close());
-  return { transport, listener: await transport.listen({ host: '127.0.0.1', port: 0 }, options) };
+  return { transport, listener: await transport.listen(address, options) };
 }
 
 export interface RawPair extends Hosted {
@@ -132,8 +134,12 @@ export interface RawPair extends Hosted {
 }
 
 /** A connection whose other end is a bare socket, both hellos exchanged. */
-export async function rawPair(options: TcpListenOptions = {}, hello: Partial<Hello> = {}): Promise<RawPair> {
-  const hosted = await host(options);
+export async function rawPair(
+  options: TcpListenOptions = {},
+  hello: Partial<Hello> = {},
+  address = LOOPBACK,
+): Promise<RawPair> {
+  const hosted = await host(options, address);
   const peer = await RawPeer.connect(hosted.listener);
   const accepted = new Promise<Connection>((resolve) => hosted.listener.onConnection(resolve));
   peer.write(encodeHello({ ...HELLO, ...hello }));
