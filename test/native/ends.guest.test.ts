@@ -79,7 +79,10 @@ describe('a worker thread in the middle of traffic', () => {
   });
 });
 
-test('connections that come and go leave no verbs objects', async () => {
+const CONNECTIONS = Number(process.env.VERBMQ_CONNECTIONS ?? 200);
+const timeout = 240_000 + 500 * CONNECTIONS;
+
+test(`${CONNECTIONS} connections that come and go leave no verbs objects`, { timeout }, async () => {
   const before = countVerbsObjects();
   const transport = new RdmaTransport();
   const listener = await transport.listen({ host, port: 0 });
@@ -89,10 +92,10 @@ test('connections that come and go leave no verbs objects', async () => {
       connection.send(message.data).catch(() => {});
     });
   });
-  for (let round = 0; round < 200; round++) {
+  for (let round = 0; round < CONNECTIONS; round++) {
     const connection = await transport.connect(listener.url);
     const answer = new Promise((resolve) => connection.onMessage(resolve));
-    await connection.send(new Uint8Array(round));
+    await connection.send(new Uint8Array(round % 200));
     await answer;
     if (round % 3 === 0) connection.abort('every third one');
     else expect(await connection.close()).toMatchObject({ graceful: true });

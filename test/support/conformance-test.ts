@@ -2,7 +2,7 @@ import { test } from 'vitest';
 import type { SetUp } from './set-up.js';
 
 type Body = () => unknown;
-type Declare = (title: string, body: Body) => void;
+type Declare = (title: string, body: Body, timeoutMs?: number) => void;
 
 /** `test` where the set-up has what it needs; else a skip that says in its title what is missing. */
 export function testNeeding(
@@ -17,8 +17,8 @@ export function testNeeding(
   return skipping(`capability ${need} is none`);
 }
 
-function declare(title: string, body: Body): void {
-  test(title, async () => {
+function declare(title: string, body: Body, timeoutMs?: number): void {
+  test(title, { ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }) }, async () => {
     await body();
   });
 }
