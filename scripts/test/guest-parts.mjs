@@ -28,7 +28,7 @@ export const guestParts = [
   guestPart('rxe', 'RDMA on Soft-RoCE', {
     driver: 'rxe',
     args: ['--project', 'guest'],
-    timeLimitMs: 25 * minute,
+    timeLimitMs: 45 * minute,
   }),
   guestPart('siw', 'RDMA on Soft-iWARP', {
     driver: 'siw',
@@ -37,7 +37,7 @@ export const guestParts = [
       ...['--project', 'guest', 'conformance/rdma', 'native/ends', 'native/peer-death'],
       ...['one-sided', 'rpc/rdma', 'queue/rdma', 'pubsub/rdma'],
     ],
-    timeLimitMs: 25 * minute,
+    timeLimitMs: 45 * minute,
   }),
   guestPart('failover', 'two hosts on Soft-RoCE, between and on which everything fails once', {
     driver: 'rxe',

@@ -147,7 +147,7 @@ export const parts = [
     name: project,
     title: `vitest project ${project} on Node ${process.versions.node}`,
     run: (/** @type {PartContext} */ context) =>
-      runVitest(context, { name: project, args: ['--project', project] }, 10 * minute),
+      runVitest(context, { name: project, args: ['--project', project] }, 20 * minute),
   })),
   {
     name: 'peers',

@@ -44,7 +44,7 @@ export const sanitizerParts = [
       'test/native',
     ];
     const args = ['--project', 'native', '--project', 'conformance', ...where];
-    return runVitest(context, { name: 'asan', args, sanitizers: true }, 20 * minute);
+    return runVitest(context, { name: 'asan', args, sanitizers: true }, 40 * minute);
   }),
   sanitizerPart(
     'asan-rxe',
