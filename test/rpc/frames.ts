@@ -20,6 +20,13 @@ export const NAMED = 0x10;
 export const STREAM_IN = 0x20;
 export const STREAM_OUT = 0x40;
 
+/** A whole number as it stands in a frame. */
+export function number(value: number): number[] {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) | 0x80);
+  return [...bytes, rest];
+}
 export const text = (value: string): number[] => [Buffer.byteLength(value), ...Buffer.from(value)];
 export const named = (id: number, method: string, flags = 0, ...rest: number[]): number[] => [
   CALL,

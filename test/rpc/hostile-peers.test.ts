@@ -20,6 +20,7 @@ import {
   MIB,
   NAMED,
   named,
+  number,
   PARTIAL,
   PIECE,
   PIECE_TO_CALLER,
@@ -46,6 +47,16 @@ async function attacked(options = {}): Promise<Attacked> {
   const server = serve(far, service, options);
   await take(raw, 1); // the names of the methods
   return { raw, far, server, send: (...frame) => void raw.trySend(Uint8Array.from(frame)) };
+}
+
+/** Methods of different names, a hundred in a frame. */
+function manyMethods(count: number): number[][] {
+  const frames: number[][] = [];
+  for (let at = 0; at < count; at += 100) {
+    const names = Array.from({ length: Math.min(100, count - at) }, (_, i) => text(`method ${at + i}`));
+    frames.push([METHODS, 1, ...number(at), ...names.flat()]);
+  }
+  return frames;
 }
 
 describe('frames that end the connection', () => {
@@ -80,7 +91,16 @@ describe('frames that end the connection', () => {
     ['an error to nobody', [[ERROR, 0, 1, 0, 0, 0]]],
     ['an item to nobody', [[ITEM_TO_CALLER, 0, 1, 1]]],
     ['methods of another version', [[METHODS, 99, 0, 1, 0x61]]],
-    ['more methods than there may be', [[METHODS, 1, 0xff, 0xff, 0x7f, 1, 0x61]]],
+    ['methods that do not begin with the first', [[METHODS, 1, 1, 1, 0x61]]],
+    [
+      'methods twice',
+      [
+        [METHODS, 1, 0, 1, 0x61],
+        [METHODS, 1, 0, 1, 0x62],
+      ],
+    ],
+    ['a method that was told before', [[METHODS, 1, 0, 1, 0x61, 1, 0x61]]],
+    ['more methods than there may be', manyMethods(4097)],
     ['credit without a number', [named(1, 'endless', STREAM_OUT), [CREDIT, 0, 1]]],
     [
       'credit without bounds',
@@ -215,6 +235,17 @@ describe('a server that lies', () => {
     return { near, api: client<typeof service>(near), raw };
   }
   const say = (raw: Connection, ...frame: number[]): void => void raw.trySend(Uint8Array.from(frame));
+
+  test('as many methods as there may be, in as many frames as the server likes', async () => {
+    const { api, raw, near } = await lying();
+    for (const frame of manyMethods(4096)) say(raw, ...frame);
+    say(raw, METHODS, 1, ...number(4096)); // no more
+    await until(() => near.stats().messagesReceived === 42);
+    const call = (api as unknown as Record<string, () => Promise<unknown>>)['method 4095']?.();
+    expect((await take(raw, 1)).map((frame) => [...frame])).toEqual([[CALL, 0, 1, ...number(4095)]]);
+    say(raw, RESULT, 0, 1, 42);
+    expect(await call).toBe(42);
+  });
 
   test('answers that cannot be read fail their call alone', async () => {
     const { api, raw } = await lying();

@@ -311,10 +311,12 @@ export class Caller {
 
   #learnMethods(reader: FrameReader): void {
     if (reader.flags !== RPC_VERSION) throw new FrameError(`version ${reader.flags} of rpc`);
-    let number = reader.id;
+    if (reader.id !== this.#methods.size) throw new FrameError('methods that do not follow those before');
     while (reader.remaining > 0) {
-      if (number >= MAX_METHODS) throw new FrameError('too many methods');
-      this.#methods.set(reader.text(MAX_METHOD_BYTES), number++);
+      if (this.#methods.size >= MAX_METHODS) throw new FrameError('too many methods');
+      const name = reader.text(MAX_METHOD_BYTES);
+      if (this.#methods.has(name)) throw new FrameError('a method that was told before');
+      this.#methods.set(name, this.#methods.size);
     }
   }
 }

@@ -10,7 +10,7 @@
  * | `piece` | the next bytes of a body that was announced as `PARTIAL` |
  * | `result` | [metadata], body |
  * | `error` | [metadata], code, reason, message, [details as a body] |
- * | `methods` | (call id: the number of the first) names: what the server serves |
+ * | `methods` | (call id: the number of the first) names: what the server serves. Each frame goes on where the one before ended |
  *
  * Numbers are LEB128 of up to 53 bits, texts are UTF-8 behind their length in bytes. A body is the rest of the frame;
  * where `PARTIAL`, its length stands there instead, and pieces follow, so that a large body never keeps other calls
