@@ -93,6 +93,8 @@ export class Callee {
         throw new FrameError('a frame of a call that nobody made');
       return;
     }
+    // It was answered, or refused, and only what it answers has not left yet. Its caller cannot know, and may still send it things.
+    if (call.over) return;
     switch (reader.type) {
       case FRAME.cancel:
         call.cancel(new VerbmqError('ERR_VERBMQ_CANCELLED', `the caller of ${call.method} cancelled`));

@@ -110,7 +110,10 @@ export class PendingCall implements Abortable, IncomingCall, Sender {
     if (this.#timer !== undefined) clearWheelTimer(this.#timer);
     if (this.#signal !== undefined) unwatchSignal(this.#signal, this);
     if (this.pump !== undefined) this.pump.stop();
-    if (this.assembly !== undefined) this.assembly.release();
+    if (this.assembly !== undefined) {
+      this.assembly.release();
+      this.assembly = undefined;
+    }
   }
 
   #tellMetadata(): void {

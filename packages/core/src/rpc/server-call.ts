@@ -48,7 +48,6 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
   #controller: AbortController | undefined = undefined;
   #timer: WheelTimer | undefined = undefined;
   #tracked = false;
-  /** The caller has its answer, or does not wait for it any more. */
   #over = false;
   #endedBy: unknown = undefined;
 
@@ -102,6 +101,11 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
 
   refuse(error: unknown): void {
     this.fail(error);
+  }
+
+  /** The caller has its answer, or does not wait for it any more: nothing that comes for the call counts. */
+  get over(): boolean {
+    return this.#over;
   }
 
   get wantsStream(): boolean {
@@ -272,7 +276,10 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     this.#over = true;
     if (this.#timer !== undefined) clearWheelTimer(this.#timer);
     if (this.#pump !== undefined) this.#pump.stop();
-    if (this.assembly !== undefined) this.assembly.release();
+    if (this.assembly !== undefined) {
+      this.assembly.release();
+      this.assembly = undefined;
+    }
     if (this.inbound !== undefined) {
       this.inbound.fail(
         error ?? new VerbmqError('ERR_VERBMQ_CANCELLED', `${this.method} has answered already`),
