@@ -182,23 +182,24 @@ describe('tokens of fast paths', () => {
     const { listener, attack, attackFast, fast, ...honest } = await scene();
     const raw = await RawAutoPeer.connect(attack, listener.address);
     await raw.open();
-    const request = async (number: number): Promise<{ token: string; port: number }> => {
-      raw.sendJson(Kind.FAST_REQUEST, { number });
-      const grant = await raw.json(Kind.FAST_GRANT);
-      return { token: grant.token as string, port: (grant.addresses as { port: number }[])[0]!.port };
-    };
-    const claim = async (token: unknown, port: number): Promise<RawAutoPeer> => {
-      const path = await RawAutoPeer.connect(attackFast, { host: 'here', port });
-      path.sendJson(Kind.CLAIM, { token });
+    const old = await raw.ask(1);
+    const fresh = await raw.ask(2);
+    const show = async (claim: object): Promise<RawAutoPeer> => {
+      const path = await RawAutoPeer.connect(attackFast, { host: 'here', port: fresh.port });
+      path.sendJson(Kind.CLAIM, claim);
       return path;
     };
-    const old = await request(1);
-    const fresh = await request(2);
-    for (const token of ['AAAAAAAAAAAAAAAAAAAAAA', old.token, 7, undefined])
-      await (await claim(token, fresh.port)).connection.closed;
-    const granted = await claim(fresh.token, fresh.port);
-    await granted.json(Kind.PROOF);
-    const replayed = await claim(fresh.token, fresh.port);
+    const { token, proof } = fresh.claim;
+    const madeUp = { token: 'AAAAAAAAAAAAAAAAAAAAAA', proof };
+    for (const claim of [madeUp, old.claim, { token: 7, proof }, { proof }])
+      await (await show(claim)).connection.closed;
+    // Who has heard the token, and the proof of another one, has nothing, and spends nothing.
+    for (const other of ['', old.claim.proof, `${proof}A`, token, 7, undefined])
+      await (await show({ token, proof: other })).connection.closed;
+    const granted = await show(fresh.claim);
+    const ofServer = await granted.json(Kind.PROOF);
+    expect(ofServer.bytes).not.toBe(proof);
+    const replayed = await show(fresh.claim);
     await replayed.connection.closed;
     expect(granted.connection.state).toBe('open');
     await expectUnharmed(honest);
@@ -211,12 +212,10 @@ describe('tokens of fast paths', () => {
     const granted = async (): Promise<{ session: Connection; claim: () => Promise<RawAutoPeer> }> => {
       const raw = await RawAutoPeer.connect(attack, listener.address);
       const session = await attackerSession(listener, raw);
-      raw.sendJson(Kind.FAST_REQUEST, { number: 1 });
-      const { token, addresses } = await raw.json(Kind.FAST_GRANT);
-      const { port } = (addresses as { port: number }[])[0]!;
+      const { port, claim: shown } = await raw.ask(1);
       const claim = async (): Promise<RawAutoPeer> => {
         const path = await RawAutoPeer.connect(attackFast, { host: 'here', port });
-        path.sendJson(Kind.CLAIM, { token });
+        path.sendJson(Kind.CLAIM, shown);
         return path;
       };
       return { session, claim };
@@ -244,9 +243,7 @@ describe('tokens of fast paths', () => {
     });
     const raw = await RawAutoPeer.connect(attack, listener.address);
     await raw.open();
-    raw.sendJson(Kind.FAST_REQUEST, { number: 1 });
-    const { addresses } = await raw.json(Kind.FAST_GRANT);
-    const { port } = (addresses as { port: number }[])[0]!;
+    const { port } = await raw.ask(1);
     const flood = await Promise.all(
       Array.from({ length: 50 }, () => RawAutoPeer.connect(attackFast, { host: 'here', port })),
     );
@@ -258,10 +255,9 @@ describe('tokens of fast paths', () => {
     expect(words.slice(0, 20)).toEqual(new Array(20).fill(expect.stringContaining('within 200 ms')));
     await expectUnharmed(honest);
     // There is room again.
-    raw.sendJson(Kind.FAST_REQUEST, { number: 2 });
-    const { token } = await raw.json(Kind.FAST_GRANT);
+    const { claim } = await raw.ask(2);
     const path = await RawAutoPeer.connect(attackFast, { host: 'here', port });
-    path.sendJson(Kind.CLAIM, { token });
+    path.sendJson(Kind.CLAIM, claim);
     await path.json(Kind.PROOF);
   });
 
@@ -269,11 +265,9 @@ describe('tokens of fast paths', () => {
     const { listener, attack, attackFast, ...honest } = await scene({ handshakeTimeoutMs: 100 });
     const raw = await RawAutoPeer.connect(attack, listener.address);
     await raw.open();
-    raw.sendJson(Kind.FAST_REQUEST, { number: 1 });
-    const { token, addresses } = await raw.json(Kind.FAST_GRANT);
-    const { port } = (addresses as { port: number }[])[0]!;
+    const { port, claim } = await raw.ask(1);
     const path = await RawAutoPeer.connect(attackFast, { host: 'here', port });
-    path.sendJson(Kind.CLAIM, { token });
+    path.sendJson(Kind.CLAIM, claim);
     await path.json(Kind.PROOF);
     await path.connection.closed; // it says no more, for too long
     const silent = await RawAutoPeer.connect(attackFast, { host: 'here', port });

@@ -31,11 +31,9 @@ async function scene() {
   };
   /** Brings it as far as a fast path that is proved. */
   const onFastPath = async (): Promise<RawAutoPeer> => {
-    raw.sendJson(Kind.FAST_REQUEST, { number: 1 });
-    const { token, addresses } = await raw.json(Kind.FAST_GRANT);
-    const { port } = (addresses as { port: number }[])[0]!;
+    const { port, claim } = await raw.ask(1);
     const path = await RawAutoPeer.connect(transport(world.fast.network), { host: 'here', port });
-    path.sendJson(Kind.CLAIM, { token });
+    path.sendJson(Kind.CLAIM, claim);
     await path.next(Kind.PROOF);
     path.sendJson(Kind.PROVED, {});
     await path.next(Kind.READY);

@@ -1,12 +1,11 @@
-import { createHash } from 'node:crypto';
 import { MemoryTransport } from '@verbmq/core/memory-transport';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { asAuto, autoPair, autoWorld, onFast, pathIs } from '../support/auto-pair.js';
 import { abortAfterTest } from '../support/pair.js';
-import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { Kind, pathProof, RawAutoPeer } from '../support/raw-auto-peer.js';
 
-const TOKEN = 'token';
-const RIGHT = createHash('sha256').update(`verbmq-auto-1 proof ${TOKEN}`).digest();
+const GRANT = { number: 1, token: 'token', key: 'a2V5' };
+const RIGHT = pathProof('server', 's', GRANT);
 const WRONG = Buffer.alloc(32, 'w');
 
 /** A client of a server that has a fast path, and proves it with these bytes in its message and in its memory. */
@@ -26,13 +25,14 @@ async function provedWith(said: Uint8Array, exposed: Uint8Array | undefined) {
     peer.sendJson(Kind.WELCOME, { ...limits, session: 's', secret: 't', resumed: false, colour: 'blue' });
     await peer.next(Kind.FAST_REQUEST);
     const addresses = [{ ...address, colour: 'blue' }];
-    peer.sendJson(Kind.FAST_GRANT, { number: 1, token: TOKEN, addresses, colour: 'blue' });
+    peer.sendJson(Kind.FAST_GRANT, { ...GRANT, addresses, colour: 'blue' });
   });
   const fast = await raw(world.fast.network).listen(address);
   const outcome = new Promise<string>((resolve) => {
     fast.onConnection(async (connection) => {
       const peer = new RawAutoPeer(abortAfterTest(connection));
-      await peer.next(Kind.CLAIM);
+      const proof = pathProof('client', 's', GRANT).toString('base64url');
+      expect(await peer.json(Kind.CLAIM)).toEqual({ token: GRANT.token, proof });
       let descriptor: string | undefined;
       if (exposed !== undefined) {
         const memory = await connection.expose(32, { read: true });
@@ -57,6 +57,20 @@ test('a server that proves its path has it taken, whatever else it says in field
 
 test.each([
   ['a message with other bytes', WRONG, RIGHT, 'did not come through'],
+  ['a message with what the client has said', pathProof('client', 's', GRANT), RIGHT, 'did not come through'],
+  ['a message of another session', pathProof('server', 'other', GRANT), RIGHT, 'did not come through'],
+  [
+    'a message of another path',
+    pathProof('server', 's', { ...GRANT, number: 2 }),
+    RIGHT,
+    'did not come through',
+  ],
+  [
+    'a message without the key',
+    pathProof('server', 's', { ...GRANT, key: '' }),
+    RIGHT,
+    'did not come through',
+  ],
   ['a message with fewer bytes', RIGHT.subarray(1), RIGHT, 'did not come through'],
   ['memory with other bytes', RIGHT, WRONG, 'other bytes than lie there'],
   ['no memory, where the transport has it', RIGHT, undefined, 'exposes no memory'],

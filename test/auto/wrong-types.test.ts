@@ -1,5 +1,5 @@
 // Longer than 300 lines: it is one list of the frames with JSON, and how each is brought to the side that reads it.
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import type { Listener, Transport } from '@verbmq/core';
 import type { AutoConnection, AutoOptions } from '@verbmq/core/auto';
 import { MemoryTransport } from '@verbmq/core/memory-transport';
@@ -8,7 +8,7 @@ import { asAuto, autoWorld, type Cable, onFast, pathIs } from '../support/auto-p
 import { classify, turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
-import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { Kind, pathProof, RawAutoPeer } from '../support/raw-auto-peer.js';
 
 /** What a field must be. With a question mark it may be absent. */
 type Due = 'text' | 'number' | 'boolean' | 'object' | 'list' | 'text?' | 'boolean?' | 'object?';
@@ -173,10 +173,8 @@ describe('from a hostile client', () => {
   async function granted({ peer, fast }: { peer: () => Promise<RawAutoPeer>; fast: Transport }) {
     const raw = await peer();
     await raw.open();
-    raw.sendJson(Kind.FAST_REQUEST, { number: 1 });
-    const { token, addresses } = await raw.json(Kind.FAST_GRANT);
-    const { port } = (addresses as { port: number }[])[0]!;
-    return { token, path: await RawAutoPeer.connect(fast, { host: 'here', port }) };
+    const { port, claim } = await raw.ask(1);
+    return { claim, path: await RawAutoPeer.connect(fast, { host: 'here', port }) };
   }
 
   const saysHello =
@@ -259,11 +257,14 @@ describe('from a hostile client', () => {
   test('CLAIM', async () => {
     const { othersWork, ...world } = await scene();
     await tryAll(
-      { valid: { token: 'right' }, due: { token: 'text' } },
+      { valid: { token: 'right', proof: 'right' }, due: { token: 'text', proof: 'text' } },
       async (value) => {
-        const { token, path } = await granted(world);
-        const right = JSON.stringify(value) === '{"token":"right"}';
-        path.sendJson(Kind.CLAIM, right ? { token } : value);
+        const { claim, path } = await granted(world);
+        // In place of `right` stands what is.
+        const right = JSON.stringify(value)
+          .replace('"token":"right"', `"token":"${claim.token}"`)
+          .replace('"proof":"right"', `"proof":"${claim.proof}"`);
+        path.sendJson(Kind.CLAIM, JSON.parse(right));
         return firstOf(path, Kind.PROOF);
       },
       othersWork,
@@ -275,8 +276,8 @@ describe('from a hostile client', () => {
     await tryAll(
       NOTHING,
       async (value) => {
-        const { token, path } = await granted(world);
-        path.sendJson(Kind.CLAIM, { token });
+        const { claim, path } = await granted(world);
+        path.sendJson(Kind.CLAIM, claim);
         await path.next(Kind.PROOF);
         path.sendJson(Kind.PROVED, value);
         return firstOf(path, Kind.READY);
@@ -288,7 +289,7 @@ describe('from a hostile client', () => {
 
 describe('from a hostile server', () => {
   const FAST_ADDRESS = { host: 'here', port: 5 };
-  const GRANT = { number: 1, token: 'token', addresses: [FAST_ADDRESS] };
+  const GRANT = { number: 1, token: 'token', key: 'key', addresses: [FAST_ADDRESS] };
   const OPEN = { ...LIMITS, session: 's', secret: 't', resumed: false };
 
   interface Server {
@@ -457,6 +458,7 @@ describe('from a hostile server', () => {
         due: {
           number: 'number',
           token: 'text',
+          key: 'text',
           addresses: 'list',
           'addresses.0': 'object',
           'addresses.0.host': 'text?',
@@ -515,7 +517,7 @@ describe('from a hostile server', () => {
     return outcome;
   }
 
-  const BYTES = createHash('sha256').update('verbmq-auto-1 proof token').digest();
+  const BYTES = pathProof('server', OPEN.session, GRANT);
 
   test('PROOF', async () => {
     const server = await scene();

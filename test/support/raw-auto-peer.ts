@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import type { Address, Connection, Transport } from '@verbmq/core';
 import { abortAfterTest } from './pair.js';
 
@@ -27,6 +28,20 @@ export const Kind = {
   REFUSE: 52,
 } as const;
 
+/** What FAST_GRANT says, as far as paths are proved with it. */
+export interface Granted {
+  readonly number: number;
+  readonly token: string;
+  readonly key: string;
+}
+
+/** What one side alone can say of a path of a session. */
+export function pathProof(side: 'client' | 'server', session: string, grant: Granted): Buffer {
+  const { number, token, key } = grant;
+  const hmac = createHmac('sha256', Buffer.from(key, 'base64url'));
+  return hmac.update(`verbmq-auto-1 ${side} ${number} ${session} ${token}`).digest();
+}
+
 export interface RawHeader {
   /** The byte behind the kind. */
   readonly second?: number;
@@ -40,6 +55,7 @@ export interface RawHeader {
 export class RawAutoPeer {
   readonly connection: Connection;
   readonly #frames: Buffer[] = [];
+  #session = '';
   #wake: () => void = () => {};
 
   constructor(connection: Connection) {
@@ -64,7 +80,21 @@ export class RawAutoPeer {
       nonce: 'AAAAAAAAAAAAAAAAAAAAAA',
       ...more,
     });
-    return this.json(Kind.WELCOME);
+    const welcome = await this.json(Kind.WELCOME);
+    this.#session = welcome.session as string;
+    return welcome;
+  }
+
+  /** Asks for a fast path; answers with what was granted, where to connect to, and what to say there. */
+  async ask(
+    number: number,
+  ): Promise<{ grant: Granted; port: number; claim: { token: string; proof: string } }> {
+    this.sendJson(Kind.FAST_REQUEST, { number });
+    const { addresses, ...rest } = await this.json(Kind.FAST_GRANT);
+    const grant = rest as unknown as Granted;
+    const proof = pathProof('client', this.#session, grant).toString('base64url');
+    const { port } = (addresses as { port: number }[])[0]!;
+    return { grant, port, claim: { token: grant.token, proof } };
   }
 
   sendJson(kind: number, value: unknown): void {

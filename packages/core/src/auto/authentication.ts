@@ -20,7 +20,10 @@ export function prove(
 
 /** Compares in a time that says nothing of where they differ. */
 export function sameSecret(one: string, other: string): boolean {
-  const mine = Buffer.from(one);
-  const theirs = Buffer.from(other);
-  return mine.byteLength === theirs.byteLength && timingSafeEqual(mine, theirs);
+  return sameBytes(Buffer.from(one), Buffer.from(other));
+}
+
+/** The same for bytes. */
+export function sameBytes(one: Uint8Array, other: Uint8Array): boolean {
+  return one.byteLength === other.byteLength && timingSafeEqual(one, other);
 }

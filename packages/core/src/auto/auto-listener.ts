@@ -117,6 +117,7 @@ export class AutoListener extends Listener implements ServerHome {
         const role = new ServerRole(
           made,
           this,
+          ticket.session,
           requiresFast ? connectionOptions.handshakeTimeoutMs : undefined,
         );
         if (requiresFast) this.#waiting.add(role);

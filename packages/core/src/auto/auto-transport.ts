@@ -169,6 +169,7 @@ export class AutoTransport<
       makeRole: (made) => {
         role = new ClientRole(made, {
           options,
+          session: welcome.ticket.session,
           requiresFast,
           reconnect: async (until) => {
             const resume = { ...welcome.ticket, epoch: made.session.epoch };

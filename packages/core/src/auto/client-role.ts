@@ -15,6 +15,8 @@ import { BASE, type PathNumber } from './session.js';
 
 export interface ClientRoleInit {
   readonly options: ResolvedAutoOptions;
+  /** The name of the session. */
+  readonly session: string;
   /** Opens a base connection and resumes the session on it. */
   readonly reconnect: (signal: AbortSignal) => Promise<Connection>;
   /** Whether no data may take the base connection. */
@@ -124,7 +126,7 @@ export class ClientRole implements AutoRole {
 
   negotiation(kind: number, frame: Uint8Array): void {
     if (kind === FrameKind.FAST_GRANT) {
-      const grant = parseGrant(frame, hostOf(this.#connection.remoteAddress));
+      const grant = parseGrant(frame, this.#init.session, hostOf(this.#connection.remoteAddress));
       if (this.#isAnswer(grant.number)) void this.#granted(grant);
     } else if (kind === FrameKind.FAST_DECLINE) this.#declined(frame);
     else throw protocolError(`a frame of kind ${kind} came to the side that connected`);

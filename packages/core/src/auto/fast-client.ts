@@ -2,16 +2,14 @@ import type { HostAddress, PathAddress } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import type { ConnectOptions, Transport } from '../contract/transport.js';
+import { sameBytes } from './authentication.js';
 import { Fields } from './fields.js';
 import { FrameKind, HEADER_BYTES, jsonFrame } from './frames.js';
 import type { PathReason } from './path-info.js';
-import { proofBytes } from './proof.js';
-import type { PathNumber } from './session.js';
+import { type PathSecret, proofBytes, proofText } from './proof.js';
 
 /** What the server lets a client try, once. */
-export interface Grant {
-  readonly number: PathNumber;
-  readonly token: string;
+export interface Grant extends PathSecret {
   readonly addresses: readonly HostAddress[];
 }
 
@@ -27,12 +25,17 @@ export class FastFailure extends Error {
 
 const MAX_ADDRESSES = 16;
 
-/** @param host stands for the addresses that have none: the client reaches the server there already. */
-export function parseGrant(frame: Uint8Array, host: string): Grant {
+/**
+ * @param session the name of the session in which it came
+ * @param host stands for the addresses that have none: the client reaches the server there already.
+ */
+export function parseGrant(frame: Uint8Array, session: string, host: string): Grant {
   const fields = Fields.ofFrame(frame);
   return {
+    session,
     number: fields.whole('number', 1, 2 ** 32 - 1),
     token: fields.text('token'),
+    key: fields.text('key'),
     addresses: fields.objects('addresses', MAX_ADDRESSES).map((address) => ({
       host: address.optionalText('host') ?? host,
       port: address.whole('port', 1, 65_535),
@@ -102,13 +105,14 @@ async function connectFirst(
   throw new FastFailure('unreachable', last instanceof Error ? last.message : String(last), last);
 }
 
-async function proveAsClient(connection: Connection, { token }: Grant): Promise<void> {
-  const expected = proofBytes(token);
+async function proveAsClient(connection: Connection, grant: Grant): Promise<void> {
+  const expected = proofBytes(grant, 'server');
   const frames = new FrameReader(connection);
   try {
-    await connection.send(jsonFrame(FrameKind.CLAIM, { token }));
+    const { token } = grant;
+    await connection.send(jsonFrame(FrameKind.CLAIM, { token, proof: proofText(grant, 'client') }));
     const proof = Fields.ofFrame(await frames.next(FrameKind.PROOF));
-    if (!Buffer.from(proof.text('bytes'), 'base64url').equals(expected))
+    if (!sameBytes(Buffer.from(proof.text('bytes'), 'base64url'), expected))
       throw new FastFailure('probe-failed', 'a message did not come through unchanged');
     if (connection.capabilities.oneSided !== 'none') {
       const descriptor = proof.optionalText('descriptor');
@@ -118,7 +122,7 @@ async function proveAsClient(connection: Connection, { token }: Grant): Promise<
           'the peer exposes no memory there, so that no read could be tried',
         );
       const read = await connection.attach(descriptor).read(0, expected.byteLength);
-      if (!Buffer.from(read).equals(expected))
+      if (!sameBytes(read, expected))
         throw new FastFailure('probe-failed', 'a one-sided read brought other bytes than lie there');
     }
     await connection.send(jsonFrame(FrameKind.PROVED, {}));

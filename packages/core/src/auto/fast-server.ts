@@ -1,12 +1,14 @@
+import { randomBytes } from 'node:crypto';
 import { type HostAddress, isPathAddress } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { Listener } from '../contract/listener.js';
 import type { ListenOptions, Transport } from '../contract/transport.js';
+import { sameSecret } from './authentication.js';
 import { Fields } from './fields.js';
 import { FrameKind, HEADER_BYTES, jsonFrame, protocolError } from './frames.js';
 import { randomName } from './hello.js';
-import { proofBytes } from './proof.js';
+import { KEY_BYTES, type PathSecret, proofBytes, proofText } from './proof.js';
 import type { PathNumber } from './session.js';
 
 /** Who may claim a fast connection, once and for a while. */
@@ -15,8 +17,7 @@ export interface Claimant {
 }
 
 interface Claim {
-  readonly token: string;
-  readonly number: PathNumber;
+  readonly secret: PathSecret;
   readonly claimant: Claimant;
   readonly timer: NodeJS.Timeout;
 }
@@ -76,16 +77,17 @@ export class FastServer {
       .map(({ host, port }) => (isWildcard(host) ? { port } : { host, port }));
   }
 
-  /** A token for one fast connection, instead of an earlier one of the same claimant. */
-  grant(claimant: Claimant, number: PathNumber): string {
+  /** A token for one fast connection of a session, instead of an earlier one of the same claimant. */
+  grant(claimant: Claimant, session: string, number: PathNumber): PathSecret {
     this.forget(claimant);
-    const token = randomName();
+    const key = randomBytes(KEY_BYTES).toString('base64url');
+    const secret = { session, number, token: randomName(), key };
     const timer = setTimeout(() => this.forget(claimant), this.#init.timeoutMs);
     timer.unref();
-    const claim = { token, number, claimant, timer };
-    this.#claims.set(token, claim);
+    const claim = { secret, claimant, timer };
+    this.#claims.set(secret.token, claim);
     this.#byClaimant.set(claimant, claim);
-    return token;
+    return secret;
   }
 
   /** Its token is worth nothing any more. */
@@ -93,7 +95,7 @@ export class FastServer {
     const claim = this.#byClaimant.get(claimant);
     if (claim === undefined) return;
     clearTimeout(claim.timer);
-    this.#claims.delete(claim.token);
+    this.#claims.delete(claim.secret.token);
     this.#byClaimant.delete(claimant);
   }
 
@@ -149,9 +151,11 @@ export class FastServer {
       return;
     }
     const proof = new ServerProof(connection, timeoutMs, {
-      claim: (token) => {
+      claim: (token, proof) => {
         const claim = this.#claims.get(token);
-        if (claim !== undefined) this.forget(claim.claimant);
+        // Who heard the token, and no more, does not spend it.
+        if (claim === undefined || !sameSecret(proofText(claim.secret, 'client'), proof)) return undefined;
+        this.forget(claim.claimant);
         return claim;
       },
       ended: (error) => {
@@ -164,8 +168,8 @@ export class FastServer {
 }
 
 interface ServerProofHooks {
-  /** Spends a token. */
-  claim(token: string): Claim | undefined;
+  /** Spends a token, if its claimant has the key to it. */
+  claim(token: string, proof: string): Claim | undefined;
   ended(error: VerbmqError | undefined): void;
 }
 
@@ -212,14 +216,14 @@ class ServerProof {
   }
 
   #claimed(frame: Uint8Array): void {
-    const token = Fields.ofFrame(frame).text('token');
-    this.#claim = this.#hooks.claim(token);
-    if (this.#claim === undefined) this.end('its token is not known, or was used');
-    else this.#prove(token).catch((error: unknown) => this.end(String(error)));
+    const fields = Fields.ofFrame(frame);
+    this.#claim = this.#hooks.claim(fields.text('token'), fields.text('proof'));
+    if (this.#claim === undefined) this.end('its token is not known, or was used, or is not its own');
+    else this.#prove(this.#claim.secret).catch((error: unknown) => this.end(String(error)));
   }
 
-  async #prove(token: string): Promise<void> {
-    const bytes = proofBytes(token);
+  async #prove(secret: PathSecret): Promise<void> {
+    const bytes = proofBytes(secret, 'server');
     let descriptor: string | undefined;
     if (this.#connection.capabilities.oneSided !== 'none') {
       const exposed = await this.#connection.expose(bytes.byteLength, { read: true });
@@ -234,11 +238,11 @@ class ServerProof {
     );
   }
 
-  #proved({ claimant, number }: Claim, frame: Uint8Array): void {
+  #proved({ claimant, secret }: Claim, frame: Uint8Array): void {
     Fields.ofFrame(frame);
     this.#settle();
     void this.#revoke();
-    claimant.adoptFast(number, this.#connection);
+    claimant.adoptFast(secret.number, this.#connection);
     this.#connection.send(jsonFrame(FrameKind.READY, {})).catch(() => {}); // its end is told elsewhere
     this.#hooks.ended(undefined);
   }

@@ -24,6 +24,7 @@ export interface ServerHome {
 export class ServerRole implements AutoRole {
   readonly connection: AutoConnection;
   readonly #home: ServerHome;
+  readonly #session: string;
   #lost: VerbmqError | undefined;
   /** Until when the peer must have resumed, and be on the fast path where that is required. */
   #resumeDeadline: NodeJS.Timeout | undefined;
@@ -35,10 +36,14 @@ export class ServerRole implements AutoRole {
   #waiting: boolean;
   #over = false;
 
-  /** @param fastWithinMs Within that time a session that requires the fast path must be on it; `undefined`: it does not. */
-  constructor(connection: AutoConnection, home: ServerHome, fastWithinMs?: number) {
+  /**
+   * @param session its name
+   * @param fastWithinMs Within that time a session that requires the fast path must be on it; `undefined`: it does not.
+   */
+  constructor(connection: AutoConnection, home: ServerHome, session: string, fastWithinMs?: number) {
     this.connection = connection;
     this.#home = home;
+    this.#session = session;
     this.#requiresFast = fastWithinMs !== undefined;
     this.#waiting = this.#requiresFast;
     if (fastWithinMs !== undefined) {
@@ -103,9 +108,9 @@ export class ServerRole implements AutoRole {
     }
     if (this.#over || number !== this.#number) return;
     this.connection.explain('negotiating', undefined, null);
-    const token = fast.grant(this.connection, number);
+    const { token, key } = fast.grant(this.connection, this.#session, number);
     this.connection.sendControl(
-      jsonFrame(FrameKind.FAST_GRANT, { number, token, addresses: fast.addresses }),
+      jsonFrame(FrameKind.FAST_GRANT, { number, token, key, addresses: fast.addresses }),
     );
   }
 
