@@ -8,7 +8,7 @@ prices.set('coffee', '4.50');
 
 const listener = await listen(process.env.VERBMQ_URL ?? 'tcp://127.0.0.1:7000');
 console.log(`listening on ${listener.url}`);
-process.once('SIGTERM', () => listener.close());
+process.once('SIGTERM', () => listener.close()); // who is connected is served until it leaves
 
 for await (const connection of listener) {
   serve(connection).catch((error: Error) => console.error(error.message));

@@ -196,6 +196,21 @@ test('windows are what the options say, in bytes and messages', async () => {
   await Promise.all([client.close(), server.close()]);
 });
 
+test('a transport that nobody else has closes when its listener and its last connection have ended, and not before', async () => {
+  const network = new MemoryNetwork();
+  const transport = new MemoryTransport({ network });
+  const client = new MemoryTransport({ network });
+  const listener = await transport.listen('memory://own');
+  const accepted = new Promise<Connection>((resolve) => listener.onConnection(resolve));
+  transport.closeWhenUnused();
+  await client.connect('memory://own');
+  await listener.close();
+  expect(await codeOf(transport.connect('memory://nobody'))).toBe('ERR_VERBMQ_CONNECT_FAILED');
+  await client.close();
+  await (await accepted).closed;
+  expect(await codeOf(transport.connect('memory://nobody'))).toBe('ERR_VERBMQ_CLOSED');
+});
+
 test('networks are apart', async () => {
   const one = new MemoryTransport({ network: new MemoryNetwork() });
   const other = new MemoryTransport({ network: new MemoryNetwork() });

@@ -46,14 +46,14 @@ export function createTransport(address: Address, options?: ConnectionOptions & 
 
 /**
  * Listens on `address` with the transport that it names. The transport lives as long as the listener and the
- * connections that it accepted.
+ * connections that it accepted: closing the listener ends none of them.
  */
 export async function listen(address: Address, options?: AnyListenOptions): Promise<Listener> {
   const transport = createTransport(address, options);
   const listener = await transport
     .listen(address, options)
     .catch((error: unknown) => closeAndThrow(transport, error));
-  void listener.closed.then(() => transport.close());
+  transport.closeWhenUnused();
   return listener;
 }
 
@@ -63,12 +63,12 @@ export async function connect(address: Address, options?: AnyConnectOptions): Pr
   const connection = await transport
     .connect(address, options)
     .catch((error: unknown) => closeAndThrow(transport, error));
-  void connection.closed.then(() => transport.close());
+  transport.closeWhenUnused();
   return connection;
 }
 
 function schemeOf(address: Address): Scheme {
-  if (typeof address === 'string' && address in MAKERS) return address as Scheme;
+  if (typeof address === 'string' && Object.hasOwn(MAKERS, address)) return address as Scheme;
   const resolved = parseAddress(address);
   return resolved.scheme ?? ('path' in resolved ? 'unix' : 'tcp');
 }

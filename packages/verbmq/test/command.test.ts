@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { connect } from 'verbmq';
 import { afterEach, describe, expect, test } from 'vitest';
 
 const COMMAND = fileURLToPath(new URL('../bin/verbmq.js', import.meta.url));
@@ -82,6 +83,15 @@ describe('the verbmq command', () => {
     } finally {
       await rm(path, { force: true });
     }
+  });
+
+  test('serve ends when it is told to, and its connections with it, in order', async () => {
+    const { service, urls } = await serve('tcp://127.0.0.1:0');
+    const connection = await connect(urls[0] as string);
+    service.kill('SIGTERM');
+    expect(await connection.closed).toMatchObject({ graceful: true, initiator: 'remote' });
+    const [status] = await once(service, 'close');
+    expect(status).toBe(0);
   });
 
   test('an address where nobody listens is one sentence with its code, and status 1', async () => {

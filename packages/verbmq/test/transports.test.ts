@@ -1,5 +1,15 @@
-import { connect, createTransport, listen } from 'verbmq';
+import { type Connection, connect, createTransport, listen } from 'verbmq';
+import { client, serve } from 'verbmq/rpc';
 import { describe, expect, test } from 'vitest';
+import { until } from '../../../test/support/until.js';
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void } {
+  let resolve!: () => void;
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}
 
 describe('the choice of a transport', () => {
   test.each([
@@ -24,6 +34,57 @@ describe('the choice of a transport', () => {
         message: expect.stringContaining('rdma://'),
       }),
     );
+  });
+
+  test.each(['toString', 'constructor', '__proto__'])('%s is no scheme', (name) => {
+    expect(() => createTransport(name)).toThrow(
+      expect.objectContaining({ code: 'ERR_VERBMQ_INVALID_ADDRESS' }),
+    );
+  });
+
+  test.each(['tcp://127.0.0.1:0', 'verbmq://127.0.0.1:0'])(
+    'a listener of %s that closes leaves its connections open, and its transport goes with the last of them',
+    async (url) => {
+      const listener = await listen(url);
+      const served: Connection[] = [];
+      listener.onConnection((connection) => {
+        served.push(connection);
+        connection.onMessage((message) => void connection.send(message.data));
+      });
+      const connections = [await connect(listener.url), await connect(listener.url)];
+      await until(() => served.length === 2);
+      await listener.close();
+      for (const connection of connections) {
+        const answers = connection.messages();
+        await connection.send(Buffer.from('still there'));
+        expect(Buffer.from((await answers.next()).value?.data ?? []).toString()).toBe('still there');
+        await answers.return?.();
+        expect(await connection.close()).toMatchObject({ graceful: true });
+      }
+      for (const connection of served) expect(await connection.closed).toMatchObject({ graceful: true });
+    },
+  );
+
+  test('a call that runs is answered while its server closes', async () => {
+    const listener = await listen('tcp://127.0.0.1:0');
+    const begun = withResolvers();
+    const finish = withResolvers();
+    const server = serve(listener, {
+      async work() {
+        begun.resolve();
+        await finish.promise;
+        return 'done';
+      },
+    });
+    const connection = await connect(listener.url);
+    const answer = client<{ work(): Promise<string> }>(connection).work();
+    await begun.promise;
+    const closed = server.close();
+    await listener.closed;
+    finish.resolve();
+    expect(await answer).toBe('done');
+    await closed;
+    expect(await connection.closed).toMatchObject({ graceful: true });
   });
 
   test('listen and connect need nothing but a URL, and clean up after themselves', async () => {

@@ -66,6 +66,7 @@ export abstract class Transport<
   protected readonly _options: ResolvedConnectionOptions;
 
   #closing: Promise<void> | undefined;
+  #closesWhenUnused = false;
   readonly #listeners = new Set<Listener>();
   readonly #connections = new Set<Connection>();
   readonly #attempts = new Map<AbortController, Promise<Connection>>();
@@ -99,6 +100,7 @@ export abstract class Transport<
     const told = !request.connectionOptions.inner;
     void listener.closed.then(() => {
       this.#listeners.delete(listener);
+      this.#closeIfUnused();
       if (told && channels.listenerClose.hasSubscribers) channels.listenerClose.publish({ listener });
     });
     if (told && channels.listenerOpen.hasSubscribers) channels.listenerOpen.publish({ listener });
@@ -174,6 +176,15 @@ export abstract class Transport<
     await this.close();
   }
 
+  /**
+   * @internal Closes as soon as it has neither a listener nor a connection: for a transport that was made for one of them, and that nobody
+   * else has.
+   */
+  closeWhenUnused(): void {
+    this.#closesWhenUnused = true;
+    this.#closeIfUnused();
+  }
+
   stats(): TransportStats {
     const sums = { ...this.#past };
     for (const connection of this.#connections) addStats(sums, connection);
@@ -193,6 +204,7 @@ export abstract class Transport<
     void connection.closed.then(() => {
       this.#connections.delete(connection);
       addStats(this.#past, connection);
+      this.#closeIfUnused();
     });
     if (this.#closing !== undefined) connection.abort('the transport is closing');
     else if (channels.connectionOpen.hasSubscribers && !connection.inner) {
@@ -211,6 +223,11 @@ export abstract class Transport<
       );
     }
     return resolved;
+  }
+
+  #closeIfUnused(): void {
+    if (this.#closesWhenUnused && this.#listeners.size === 0 && this.#connections.size === 0)
+      void this.close();
   }
 
   #assertOpen(what: string): void {

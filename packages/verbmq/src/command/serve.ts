@@ -4,16 +4,22 @@ import { listen } from '../transports.js';
 /** Serves echoes on every URL until SIGINT or SIGTERM; then closes in order. */
 export async function serve(urls: string[]): Promise<number> {
   const listeners: Listener[] = [];
+  const connections = new Set<Connection>();
   try {
     for (const url of urls) listeners.push(await listen(url));
     for (const listener of listeners) {
-      listener.onConnection(echo);
+      listener.onConnection((connection) => {
+        connections.add(connection);
+        void connection.closed.then(() => connections.delete(connection));
+        echo(connection);
+      });
       process.stdout.write(`listening on ${listener.url}\n`);
     }
     await interrupted();
     return 0;
   } finally {
     await Promise.all(listeners.map((listener) => listener.close()));
+    await Promise.all([...connections].map((connection) => connection.close()));
   }
 }
 
