@@ -93,6 +93,60 @@ test('several calls of next that wait are answered in order', async () => {
   expect((await second).value?.data[0]).toBe(2);
 });
 
+test.each([
+  ['before they come', false],
+  ['when they are there', true],
+])(
+  'messages that were asked for together, %s, live until one is asked for after that',
+  async (_, waiting) => {
+    const { inbox, push, released } = makeInbox();
+    const iterator = inbox.attachIterator();
+    if (waiting) push(1, 2, 3);
+    const calls = [iterator.next(), iterator.next(), iterator.next()];
+    if (!waiting) push(1, 2, 3);
+    const messages = (await Promise.all(calls)).map(({ value }) => value as Message);
+    await microtasks();
+    expect(messages.map((message) => message.data[0])).toEqual([1, 2, 3]);
+    expect(released).toEqual([]);
+    const next = iterator.next();
+    expect(released).toEqual([1, 2, 3]);
+    push(4);
+    expect((await next).value?.data[0]).toBe(4);
+    await iterator.return?.();
+    expect(released).toEqual([1, 2, 3, 4]);
+  },
+);
+
+test('of several loops over one iterator each sees its messages, and all are released', async () => {
+  const { inbox, push, released } = makeInbox();
+  const iterator = inbox.attachIterator();
+  const seen: number[] = [];
+  const loop = async (): Promise<void> => {
+    for await (const message of iterator) seen.push(message.data[0]!);
+  };
+  const loops = [loop(), loop(), loop()];
+  for (let n = 0; n < 30; n += 3) {
+    push(n, n + 1, n + 2);
+    await microtasks();
+  }
+  inbox.finish(undefined, false);
+  await Promise.all(loops);
+  await microtasks();
+  expect(seen.sort((one, other) => one - other)).toEqual(Array.from({ length: 30 }, (_, n) => n));
+  expect(released.length).toBe(30);
+});
+
+test('what was handed out when the iteration is left is released', async () => {
+  const { inbox, push, released } = makeInbox();
+  const iterator = inbox.attachIterator();
+  const calls = [iterator.next(), iterator.next()];
+  push(1, 2);
+  await iterator.return?.();
+  await microtasks();
+  expect(released).toEqual([1, 2]);
+  expect((await Promise.all(calls)).map(({ done }) => done)).toEqual([false, false]);
+});
+
 test('an iterator gets what waited, and then the end', async () => {
   const { inbox, push } = makeInbox();
   push(1);

@@ -143,12 +143,24 @@ export class Inbox {
   }
 }
 
-/** Pulls from the inbox. The lease of a message ends when the next one is asked for, unless it was retained. */
+/**
+ * Pulls from the inbox. The lease of a message ends when the next one is asked for, unless it was retained. Who asks for several before
+ * the first is there gets them together, and they end together: with what is asked for after that.
+ */
 class InboxIterator implements AsyncIterableIterator<Message, undefined> {
   readonly #inbox: Inbox;
   readonly #detach: () => void;
-  #waiters: Waiter[] = [];
+  readonly #waiters = new Fifo<Waiter>();
+  /** The message that was handed out, where there was one call of `next` at a time. */
   #current: Message | undefined;
+  /** Whether the caller can have it: until then a call of `next` is not the one that ends its lease. */
+  #currentIsSeen = true;
+  readonly #see = (): void => {
+    this.#currentIsSeen = true;
+  };
+  /** Those that were handed out together; the first of them may not have reached their callers yet. */
+  #together: Message[] = [];
+  #fresh: Message[] = [];
   #done = false;
 
   constructor(inbox: Inbox, detach: () => void) {
@@ -160,19 +172,20 @@ class InboxIterator implements AsyncIterableIterator<Message, undefined> {
     return this;
   }
 
-  async next(): Promise<IteratorResult<Message, undefined>> {
-    this.#releaseCurrent();
-    if (this.#done) return { done: true, value: undefined };
+  next(): Promise<IteratorResult<Message, undefined>> {
+    this.#endLeases();
+    if (this.#done) return Promise.resolve({ done: true, value: undefined });
     return new Promise((resolve, reject) => {
       this.#waiters.push({ resolve, reject });
       this.wake();
     });
   }
 
-  async return(): Promise<IteratorResult<Message, undefined>> {
-    this.#releaseCurrent();
+  return(): Promise<IteratorResult<Message, undefined>> {
+    this.#currentIsSeen = true;
+    this.#endLeases();
     this.#finish();
-    return { done: true, value: undefined };
+    return Promise.resolve({ done: true, value: undefined });
   }
 
   /** Something has arrived, or nothing will. */
@@ -180,9 +193,9 @@ class InboxIterator implements AsyncIterableIterator<Message, undefined> {
     while (this.#waiters.length > 0) {
       const message = this.#inbox.shift();
       if (message !== undefined) {
-        this.#releaseCurrent();
-        this.#current = message;
-        this.#waiters.shift()?.resolve({ done: false, value: message });
+        const waiter = this.#waiters.shift();
+        this.#handOut(message);
+        waiter?.resolve({ done: false, value: message });
         continue;
       }
       const end = this.#inbox.end;
@@ -195,13 +208,46 @@ class InboxIterator implements AsyncIterableIterator<Message, undefined> {
   #finish(): void {
     if (this.#done) return;
     this.#done = true;
-    for (const waiter of this.#waiters.splice(0)) waiter.resolve({ done: true, value: undefined });
+    // Where as many wait as have got one, nobody works on one any more, and nobody may ask again.
+    if (this.#waiters.length >= this.#together.length) this.#endLeases();
+    for (const waiter of this.#waiters.takeAll()) waiter.resolve({ done: true, value: undefined });
     this.#detach();
   }
 
-  #releaseCurrent(): void {
-    const current = this.#current;
-    this.#current = undefined;
-    if (current !== undefined && !current.retained) current.release();
+  #handOut(message: Message): void {
+    const alone =
+      this.#current === undefined &&
+      this.#waiters.length === 0 &&
+      this.#together.length === 0 &&
+      this.#fresh.length === 0;
+    if (alone) {
+      this.#current = message;
+      this.#currentIsSeen = false;
+      queueMicrotask(this.#see);
+    } else this.#handOutTogether(message);
   }
+
+  /** Several callers run on one after the other; the first of them may ask again before the last has seen its message. */
+  #handOutTogether(message: Message): void {
+    if (this.#fresh.push(message) > 1) return;
+    setImmediate(() => {
+      this.#together.push(...this.#fresh);
+      this.#fresh = [];
+      if (this.#done) this.#endLeases();
+    });
+  }
+
+  #endLeases(): void {
+    const current = this.#current;
+    if (current !== undefined) {
+      this.#current = undefined;
+      if (this.#currentIsSeen) end(current);
+      else this.#handOutTogether(current);
+    }
+    if (this.#together.length > 0) for (const message of this.#together.splice(0)) end(message);
+  }
+}
+
+function end(message: Message): void {
+  if (!message.retained) message.release();
 }
