@@ -12,3 +12,21 @@ export function uncaughtException(): Promise<unknown> {
     });
   });
 }
+
+/** All of them, until `stop` is called. */
+export function uncaughtExceptions(): { readonly errors: readonly unknown[]; stop(): void } {
+  const others = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException');
+  const errors: unknown[] = [];
+  const keep = (error: unknown): void => {
+    errors.push(error);
+  };
+  process.on('uncaughtException', keep);
+  return {
+    errors,
+    stop() {
+      process.off('uncaughtException', keep);
+      for (const listener of others) process.on('uncaughtException', listener);
+    },
+  };
+}

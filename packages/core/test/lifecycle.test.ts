@@ -18,6 +18,19 @@ function make() {
   return { hooks, lifecycle: new Lifecycle(1000, hooks) };
 }
 
+test('whatever the hooks throw, those who wait for the end are told', async () => {
+  const { hooks, lifecycle } = make();
+  const failing = () => {
+    throw new Error('a hook');
+  };
+  hooks.kill.mockImplementation(failing);
+  hooks.ended.mockImplementation(failing);
+  expect(() => lifecycle.fail(LOST, 'remote', undefined)).toThrow('a hook');
+  expect(await lifecycle.ending).toMatchObject({ error: LOST });
+  expect(() => lifecycle.finished()).toThrow('a hook');
+  expect(await lifecycle.closed).toMatchObject({ error: LOST });
+});
+
 describe('an orderly end', () => {
   test('that this side begins sends close, waits for the peer, tears down, and names this side', async () => {
     const { hooks, lifecycle } = make();

@@ -1,10 +1,11 @@
 import diagnostics from 'node:diagnostics_channel';
 import type { Connection, Logger } from '@verbmq/core';
 import { expect, onTestFinished, test } from 'vitest';
-import { failure } from '../../support/expectations.js';
+import { failure, turns } from '../../support/expectations.js';
 import { numbered, take } from '../../support/messages.js';
-import { connectPair, listenForTest, transportForTest } from '../../support/pair.js';
+import { connectPair, listenForTest, nextConnection, transportForTest } from '../../support/pair.js';
 import type { SetUp } from '../../support/set-up.js';
+import { uncaughtExceptions } from '../../support/uncaught.js';
 
 /** What is published on a channel during a test. */
 function record<T>(channel: string): T[] {
@@ -28,6 +29,21 @@ function keepingLogger(lines: { level: string; message: string | undefined }[]):
     warn: keep('warn'),
     error: keep('error'),
     child: () => logger,
+  };
+  return logger;
+}
+
+function fullDisk(): never {
+  throw new Error('the disk is full');
+}
+
+function throwingLogger(childless: boolean): Logger {
+  const logger: Logger = {
+    debug: fullDisk,
+    info: fullDisk,
+    warn: fullDisk,
+    error: fullDisk,
+    child: childless ? fullDisk : () => logger,
   };
   return logger;
 }
@@ -119,6 +135,45 @@ export function observing(setUp: SetUp): void {
     server.abort('to be logged');
     await client.closed;
     expect(lines).toContainEqual({ level: 'warn', message: 'connection ended' });
+  });
+
+  test.each([
+    ['logs', false],
+    ['makes a child', true],
+  ])('a logger that throws when it %s is an uncaught exception, and stops nothing', async (_, childless) => {
+    const uncaught = uncaughtExceptions();
+    onTestFinished(() => uncaught.stop());
+    const both = { logger: throwingLogger(childless) };
+    const { client, server, listener, clientTransport, serverTransport } = await connectPair(setUp, { both });
+    await client.send(numbered(1));
+    await take(server, 1);
+    expect(await client.close()).toMatchObject({ graceful: true });
+    expect(await server.closed).toMatchObject({ graceful: true });
+    const accepted = nextConnection(listener);
+    const other = await clientTransport.connect(listener.url);
+    (await accepted).abort('enough');
+    expect(await other.closed).toMatchObject({ error: { code: 'ERR_VERBMQ_PEER_ABORTED' } });
+    await Promise.all([clientTransport.close(), serverTransport.close()]);
+    await turns();
+    expect(uncaught.errors.length).toBeGreaterThan(0);
+    for (const error of uncaught.errors) expect(error).toMatchObject({ message: 'the disk is full' });
+  });
+
+  test('a subscriber that throws is an uncaught exception, and stops nothing', async () => {
+    const uncaught = uncaughtExceptions();
+    const names = ['connection:open', 'connection:close', 'listener:close'].map((name) => `verbmq:${name}`);
+    for (const name of names) diagnostics.subscribe(name, fullDisk);
+    onTestFinished(() => {
+      for (const name of names) diagnostics.unsubscribe(name, fullDisk);
+      uncaught.stop();
+    });
+    const { client, server, clientTransport, serverTransport } = await connectPair(setUp);
+    expect(await client.close()).toMatchObject({ graceful: true });
+    expect(await server.closed).toMatchObject({ graceful: true });
+    await Promise.all([clientTransport.close(), serverTransport.close()]);
+    await turns();
+    for (const error of uncaught.errors) expect(error).toMatchObject({ message: 'the disk is full' });
+    expect(uncaught.errors.length).toBeGreaterThanOrEqual(4);
   });
 
   test('a listener counts what it accepted', async () => {

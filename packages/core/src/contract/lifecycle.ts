@@ -129,8 +129,11 @@ export class Lifecycle {
     this.#info = { graceful: false, initiator, error };
     this.#state = 'closing';
     clearTimeout(this.#timer);
-    this.#hooks.kill(error, reasonForPeer);
-    this.#resolveEnding(this.#info);
+    try {
+      this.#hooks.kill(error, reasonForPeer);
+    } finally {
+      this.#resolveEnding(this.#info);
+    }
     return true;
   }
 
@@ -140,9 +143,12 @@ export class Lifecycle {
     this.#state = 'closed';
     clearTimeout(this.#timer);
     this.#info ??= { graceful: true, initiator: this.#closedBy };
-    this.#hooks.ended(this.#info);
-    this.#resolveEnding(this.#info);
-    this.#resolveClosed(this.#info);
+    try {
+      this.#hooks.ended(this.#info);
+    } finally {
+      this.#resolveEnding(this.#info);
+      this.#resolveClosed(this.#info);
+    }
   }
 
   #maybeTeardown(): void {

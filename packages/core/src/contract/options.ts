@@ -1,4 +1,4 @@
-import { type Logger, silentLogger } from './logger.js';
+import { guarded, type Logger, silentLogger } from './logger.js';
 
 /** Limits and times of a connection. Each transport takes them, for all of its connections or for one. */
 export interface ConnectionOptions {
@@ -88,7 +88,7 @@ export function resolveConnectionOptions(
   checkInteger('maxGreetingBytes', resolved.maxGreetingBytes, 1, MAX_MESSAGE_BYTES_LIMIT);
   if (typeof resolved.logger?.child !== 'function')
     throw new TypeError('logger must be a pino logger or the like');
-  return resolved;
+  return { ...resolved, logger: guarded(resolved.logger) };
 }
 
 /** @throws TypeError when `value` is not a number, RangeError when it is not an integer from `min` to `max`. */

@@ -1,7 +1,7 @@
 import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { VerbmqError } from '../contract/errors.js';
-import { type Logger, silentLogger } from '../contract/logger.js';
+import { guarded, type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallContext } from '../rpc/service.js';
@@ -78,7 +78,7 @@ export class PubsubBroker {
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: PubsubBrokerOptions = {}) {
     this.#codec = options.codec ?? new MsgpackCodec();
-    this.#logger = (options.logger ?? silentLogger).child({ part: 'pubsub' });
+    this.#logger = guarded(options.logger ?? silentLogger).child({ part: 'pubsub' });
     this.#maxQueued = checkInteger('maxQueued', options.maxQueued ?? 10_000, 1, 2 ** 31);
     this.#maxQueuedBytes = bytes('maxQueuedBytes', options.maxQueuedBytes ?? 64 * MIB);
     this.#tally = new Tally(bytes('maxHeldBytes', options.maxHeldBytes ?? 1024 * MIB));

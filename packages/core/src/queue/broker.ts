@@ -1,7 +1,7 @@
 import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
-import { type Logger, silentLogger } from '../contract/logger.js';
+import { guarded, type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallContext } from '../rpc/service.js';
@@ -98,7 +98,7 @@ export class QueueBroker {
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: QueueBrokerOptions = {}) {
     this.#codec = options.codec ?? new MsgpackCodec();
-    this.#logger = (options.logger ?? silentLogger).child({ part: 'queue' });
+    this.#logger = guarded(options.logger ?? silentLogger).child({ part: 'queue' });
     this.#limits = {
       maxReady: checkInteger('maxReady', options.maxReady ?? 100_000, 1, 2 ** 31),
       maxReadyBytes: bytes('maxReadyBytes', options.maxReadyBytes ?? 256 * MIB),

@@ -3,7 +3,7 @@ import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { Listener } from '../contract/listener.js';
-import { type Logger, silentLogger } from '../contract/logger.js';
+import { guarded, type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
 import {
   DEFAULT_MAX_BACKLOG_BYTES,
@@ -104,7 +104,7 @@ export class RpcServer implements AsyncDisposable {
       interceptors: options.interceptors ?? [],
       describeError: options.describeError ?? describeError,
       exposeStacks: options.exposeStacks ?? false,
-      logger: (options.logger ?? silentLogger).child({ part: 'rpc' }),
+      logger: guarded(options.logger ?? silentLogger).child({ part: 'rpc' }),
     });
   }
 
