@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { VerbmqError } from '@verbmq/core';
 import { farewell } from './farewell.js';
 import { decodeOpening, encodeHello, encodeRefusal, type Hello, RefusalCode } from './hello.js';
+import { tlsError } from './tls.js';
 
 /** How a handshake ended: with the peer's hello and what came behind it, or with an error. */
 export interface HandshakeResult {
@@ -102,9 +103,7 @@ function ended(direction: 'in' | 'out'): VerbmqError {
 
 function broken(direction: 'in' | 'out', cause: Error): VerbmqError {
   const code = 'code' in cause ? String(cause.code) : '';
-  if (/^ERR_(SSL|TLS)|^EPROTO$/.test(code)) {
-    return new VerbmqError('ERR_VERBMQ_TLS', `TLS failed: ${cause.message}`, { cause });
-  }
+  if (/^ERR_(SSL|TLS)|^EPROTO$/.test(code)) return tlsError('the peer', cause, code);
   return new VerbmqError(
     direction === 'in' ? 'ERR_VERBMQ_CONNECTION_LOST' : 'ERR_VERBMQ_CONNECT_FAILED',
     `the connection broke during the handshake: ${cause.message}`,

@@ -82,10 +82,15 @@ export function tlsConnectError(address: ResolvedAddress, cause: Error): VerbmqE
   // A peer that hangs up within the TLS handshake is reported as ECONNRESET, but with these words.
   const isTls = !SYSTEM_ERROR.test(code) || code === 'EPROTO' || /secure TLS connection/.test(cause.message);
   if (!isTls || cause instanceof AggregateError) return connectError(where, cause);
+  return tlsError(where, cause, code);
+}
+
+/** TLS with a peer failed: at once or, where TLS 1.3 lets a server judge the client last, behind the TLS handshake. */
+export function tlsError(peer: string, cause: Error, code: string): VerbmqError {
   const remedy = CERTIFICATE_REMEDIES[code];
   return new VerbmqError(
     'ERR_VERBMQ_TLS',
-    `TLS with ${where} failed: ${remedy === undefined ? cause.message : `${remedy} (${code})`}`,
+    `TLS with ${peer} failed: ${remedy === undefined ? cause.message : `${remedy} (${code})`}`,
     { cause },
   );
 }

@@ -1,0 +1,83 @@
+import diagnostics from 'node:diagnostics_channel';
+import { readFileSync } from 'node:fs';
+import net, { type AddressInfo, type Socket } from 'node:net';
+import type { Listener } from '@verbmq/core';
+import { VerbmqTransport } from 'verbmq';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { asAuto, onBase, pathIs } from '../support/auto-pair.js';
+import { failure, turns } from '../support/expectations.js';
+import { numbered, numberOf, take } from '../support/messages.js';
+import { abortAfterTest, nextConnection } from '../support/pair.js';
+
+const pem = (name: string): string =>
+  readFileSync(new URL(`../support/certificate/${name}.pem`, import.meta.url), 'utf8');
+const IDENTITY = { key: pem('key'), cert: pem('certificate') };
+const TRUST = { ca: pem('certificate') };
+
+function transport(): VerbmqTransport {
+  const made = new VerbmqTransport({ policy: 'tcp', maxResumeDelayMs: 20 });
+  onTestFinished(() => made.close());
+  return made;
+}
+
+/** Stands between clients and a listener, and resets the connections that there are. */
+async function relayTo(listener: Listener) {
+  const { port } = listener.address as { port: number };
+  const sockets = new Set<Socket>();
+  const relay = { url: '', reset: () => sockets.forEach((socket) => void socket.resetAndDestroy()) };
+  const server = net.createServer((near) => {
+    const far = net.connect(port, 'localhost');
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    }
+    near.pipe(far).pipe(near);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, 'localhost', resolve));
+  onTestFinished(() => {
+    server.close();
+    relay.reset();
+  });
+  relay.url = `verbmq://localhost:${(server.address() as AddressInfo).port}`;
+  return relay;
+}
+
+/** A server that lets in only who has a certificate that it trusts. */
+async function scene() {
+  const tls = { ...IDENTITY, ...TRUST, requestCert: true, rejectUnauthorized: true };
+  const listener = await transport().listen('verbmq://localhost:0', { tls });
+  return { accepted: nextConnection(listener), listener };
+}
+
+describe('a server that asks for client certificates', () => {
+  test('lets in who has one, also when it comes back', async () => {
+    const { accepted, listener } = await scene();
+    const relay = await relayTo(listener);
+    const connecting = transport().connect(relay.url, { tls: { ...TRUST, ...IDENTITY } });
+    const client = asAuto(abortAfterTest(await connecting));
+    const server = abortAfterTest(await accepted);
+    const lost = pathIs(client, ({ flowing }) => !flowing);
+    relay.reset();
+    await lost;
+    await client.send(numbered(1));
+    await onBase(client);
+    expect(numberOf((await take(server, 1))[0]!)).toBe(1);
+    expect(client.path.kind).toBe('tls');
+  });
+
+  test('refuses who has none, says what is missing, and is not asked again', async () => {
+    const { listener } = await scene();
+    let attempts = 0;
+    const count = (): void => void attempts++;
+    diagnostics.subscribe('net.server.socket', count);
+    onTestFinished(() => void diagnostics.unsubscribe('net.server.socket', count));
+    const own = transport();
+    const error = await failure(own.connect(listener.url, { tls: TRUST }), 'ERR_VERBMQ_TLS');
+    expect(error.message).toContain('client certificate');
+    expect(error.retryable).toBe(false);
+    expect(own.stats().connections).toBe(0);
+    await turns(50);
+    expect(attempts).toBe(1);
+    expect(listener.stats().accepted).toBe(0);
+  });
+});
