@@ -16,6 +16,7 @@ export const METHODS = 0x87;
 export const RAW = 0x01;
 export const METADATA = 0x02;
 export const PARTIAL = 0x04;
+export const DEADLINE = 0x08;
 export const NAMED = 0x10;
 export const STREAM_IN = 0x20;
 export const STREAM_OUT = 0x40;

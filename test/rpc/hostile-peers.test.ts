@@ -10,6 +10,7 @@ import {
   CANCEL,
   CREDIT,
   CREDIT_TO_CALLER,
+  DEADLINE,
   END,
   ERROR,
   GIB2,
@@ -207,6 +208,26 @@ describe('while answers wait because the peer reads nothing', () => {
     expect(Buffer.from(refusal as number[]).toString()).toContain('ERR_VERBMQ_MESSAGE_TOO_LARGE');
     expect(answer).toEqual([RESULT, 0, 2, 42]);
     expect(far.state).toBe('open');
+  });
+
+  test('an answer that has not left by its deadline is called off, and its caller told', async () => {
+    const { raw, far } = await attacked();
+    raw.trySend(
+      Uint8Array.from(named(1, 'echo', PARTIAL | RAW | DEADLINE, ...number(200), ...number(32 * 64 * 1024))),
+    );
+    const piece = new Uint8Array(64 * 1024 + 3);
+    piece.set([PIECE, 0, 1]);
+    for (let i = 0; i < 32; i++) await raw.send(piece);
+    await until(() => rpcStats(far).runningCalls === 0);
+    let pieces = 0;
+    let frame: Uint8Array | undefined;
+    for (;;) {
+      [frame] = await take(raw, 1);
+      if (frame?.[0] === ERROR) break;
+      if (frame?.[0] === PIECE_TO_CALLER) pieces++;
+    }
+    expect(Buffer.from(frame).toString()).toContain('ERR_VERBMQ_RPC_DEADLINE');
+    expect(pieces).toBeLessThan(32);
   });
 
   test('a body that was refused in its middle takes no memory again', async () => {

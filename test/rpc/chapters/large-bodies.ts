@@ -98,4 +98,37 @@ export function largeBodies(setUp: SetUp): void {
     expect(near.stats().bytesSent).toBeLessThan(LARGE / 3);
     expect(await api.length(new Uint8Array(3))).toBe(3);
   });
+
+  test('what is left of a large answer does not leave when its call is cancelled', async () => {
+    const { api, near, far } = await served(setUp, {
+      now: (length: number) => new Uint8Array(length),
+      later: async (length: number) => new Uint8Array(length),
+    });
+    for (const method of [api.now, api.later]) {
+      const before = far.stats().bytesSent;
+      near.pause();
+      const controller = new AbortController();
+      const call = method(LARGE, { signal: controller.signal });
+      await until(() => rpcStats(far).backlogBytes > LARGE / 3);
+      controller.abort();
+      expect((await verbmqErrorOf(call)).code).toBe('ERR_VERBMQ_CANCELLED');
+      await until(() => rpcStats(far).backlogBytes < LARGE / 3); // it could leave only if it were read
+      near.resume();
+      expect((await method(3)).byteLength).toBe(3);
+      await until(() => rpcStats(far).runningCalls === 0);
+      expect(far.stats().bytesSent - before).toBeLessThan(LARGE);
+    }
+  });
+
+  test('a large answer that is on its way is given up when its server closes', async () => {
+    const { api, near, far, server } = await served(setUp, { large: () => new Uint8Array(LARGE) });
+    near.pause();
+    const call = verbmqErrorOf(api.large());
+    await until(() => rpcStats(far).backlogBytes > LARGE / 3);
+    const drained = server.drain(1);
+    await until(() => rpcStats(far).backlogBytes < LARGE / 3);
+    near.resume();
+    expect(await call).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED', outcome: 'unknown' });
+    await drained;
+  });
 }

@@ -61,17 +61,19 @@ export class BulkLane {
     return { transfer, sent };
   }
 
-  /** Sends nothing more of it. */
-  cancel(transfer: Transfer): void {
-    this.#remove(transfer);
+  /** Sends nothing more of it. `false`: nothing of it was left. */
+  cancel(transfer: Transfer): boolean {
+    const wasLeft = this.#remove(transfer);
     transfer.resolve();
+    return wasLeft;
   }
 
-  #remove(transfer: Transfer): void {
+  #remove(transfer: Transfer): boolean {
     const index = this.#queue.indexOf(transfer);
-    if (index < 0) return;
+    if (index < 0) return false;
     this.#queue.splice(index, 1);
     this.#bytes -= transfer.body.byteLength - transfer.offset;
+    return true;
   }
 
   #advance(): void {

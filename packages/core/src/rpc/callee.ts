@@ -75,7 +75,7 @@ export class Callee {
 
   /** As `end`, but the callers are told. */
   giveUp(error: VerbmqError): void {
-    for (const call of this.#calls.values()) call.fail(error);
+    for (const call of this.#calls.values()) call.giveUp(error);
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ export class Callee {
       return;
     }
     // It was answered, or refused, and only what it answers has not left yet. Its caller cannot know, and may still send it things.
-    if (call.over) return;
+    if (call.over && reader.type !== FRAME.cancel) return;
     switch (reader.type) {
       case FRAME.cancel:
         call.cancel(new VerbmqError('ERR_VERBMQ_CANCELLED', `the caller of ${call.method} cancelled`));

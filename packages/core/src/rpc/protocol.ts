@@ -14,7 +14,7 @@
  *
  * Numbers are LEB128 of up to 53 bits, texts are UTF-8 behind their length in bytes. A body is the rest of the frame;
  * where `PARTIAL`, its length stands there instead, and pieces follow, so that a large body never keeps other calls
- * waiting. Both sides may call each other on one connection: frames to the caller have the highest bit.
+ * waiting. A `cancel`, and an `error`, may come before the last piece: then no more follow. Both sides may call each other on one connection: frames to the caller have the highest bit.
  */
 export const FRAME = {
   call: 0x01,

@@ -114,13 +114,17 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
 
   /** From now on the call can be cancelled, and a server that drains waits for it. */
   track(): void {
-    if (this.#tracked || this.#over) return;
+    if (!this.#over) this.#enter();
+  }
+
+  #enter(): void {
+    if (this.#tracked) return;
     this.#tracked = true;
     this.#callee.track(this);
     const { remainingMs } = this;
     if (remainingMs === undefined) return;
     this.#timer = setWheelTimer(remainingMs, () => {
-      this.fail(
+      this.giveUp(
         new VerbmqError('ERR_VERBMQ_RPC_DEADLINE', `${this.method} was not done before its deadline`),
       );
     });
@@ -252,10 +256,20 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     }
   }
 
-  /** Ends the call without a word to the caller, who is gone or does not wait any more. */
+  /** Ends the call, whether it runs or its answer is on its way, with an error that the caller gets. */
+  giveUp(error: VerbmqError): void {
+    if (!this.#over) {
+      this.fail(error);
+    } else if (this.#callee.session.cancelTransfer(this)) {
+      const sent = this.#sendError(error, false);
+      if (sent !== true) sent.catch(() => {}); // the connection has ended: nobody is there to be told
+    }
+  }
+
+  /** As `giveUp`, without a word to the caller, who is gone or does not wait any more. */
   cancel(error: unknown): void {
-    if (this.#over) return;
     this.#callee.session.cancelTransfer(this);
+    if (this.#over) return;
     this.#abort(error);
     this.#finish(true, error);
   }
@@ -271,10 +285,9 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     this.#controller?.abort(error);
   }
 
-  /** The call is over for its handler. It is forgotten when its last frame has left. */
+  /** The call is over for its handler. It is forgotten when its last frame has left, for which it has as long as it had before. */
   #finish(sent: true | Promise<void>, error: unknown): void {
     this.#over = true;
-    if (this.#timer !== undefined) clearWheelTimer(this.#timer);
     if (this.#pump !== undefined) this.#pump.stop();
     if (this.assembly !== undefined) {
       this.assembly.release();
@@ -287,15 +300,17 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     }
     if (this.onOver !== undefined) this.onOver(error);
     if (sent === true) {
-      if (this.#tracked) this.#callee.untrack(this);
+      if (this.#tracked) this.#leave();
       return;
     }
-    if (!this.#tracked) {
-      this.#tracked = true;
-      this.#callee.track(this);
-    }
-    const left = (): void => this.#callee.untrack(this);
+    this.#enter();
+    const left = (): void => this.#leave();
     sent.then(left, left);
+  }
+
+  #leave(): void {
+    if (this.#timer !== undefined) clearWheelTimer(this.#timer);
+    this.#callee.untrack(this);
   }
 }
 

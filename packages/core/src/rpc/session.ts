@@ -165,10 +165,11 @@ export class RpcSession {
     return this.#transmit(writer.view());
   }
 
-  /** Calls off what is left of a large body. */
-  cancelTransfer(sender: Sender): void {
-    if (sender.transfer !== undefined) this.#lane.cancel(sender.transfer);
+  /** Calls off what is left of a large body. `false`: nothing was left of any. */
+  cancelTransfer(sender: Sender): boolean {
+    const { transfer } = sender;
     sender.transfer = undefined;
+    return transfer !== undefined && this.#lane.cancel(transfer);
   }
 
   /** The peer broke the protocol: the connection cannot be trusted any more. */
