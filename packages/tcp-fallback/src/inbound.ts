@@ -2,6 +2,7 @@ import type { VerbmqError } from '@verbmq/core';
 import { Assembly } from './assembly.js';
 import { chargeOf, FrameType } from './frame.js';
 import type { FrameSink } from './frame-parser.js';
+import { COPY_LIMIT_BYTES } from './message-lane.js';
 import { viewOf } from './one-sided-frames.js';
 import type { OneSidedOwner } from './one-sided-owner.js';
 import type { OneSidedRequester } from './one-sided-requester.js';
@@ -167,7 +168,8 @@ export class Inbound implements FrameSink {
   #beginAssembly(length: number): void {
     this.#assertMayBegin(length);
     if (length === 0) throw protocolError('a message of no bytes came in pieces');
-    this.#assembly = new Assembly(length, true);
+    // A short one, which others may send in pieces, would hold more memory than its window counts.
+    this.#assembly = new Assembly(length, length > COPY_LIMIT_BYTES);
     this.#mayBegin = false;
   }
 

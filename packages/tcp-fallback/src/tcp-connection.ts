@@ -33,7 +33,7 @@ export const TCP_CAPABILITIES: Capabilities = {
 /** How long the peer may take to end its side of the socket after the orderly close, in milliseconds. */
 const END_TIMEOUT_MS = 1000;
 
-/** A retained message that is a smaller part of its chunk than this is copied, so that it does not keep the chunk. */
+/** A message that is retained, or waits, and is a smaller part of its chunk than this is copied, so that it does not keep the chunk. */
 const KEPT_PART = 1 / 2;
 
 /**
@@ -145,9 +145,8 @@ export class TcpConnection extends Connection {
     else if (!this.#lent.end(-token)) this.#openWindow(chargeOf(bytes));
   }
 
-  /** A message that waits must not lie where the next read goes. */
   #deliver(data: Uint8Array, charge: number): void {
-    this._receive(this._handlesAtOnce || !isReused(data) ? data : new Uint8Array(data), charge);
+    this._receive(this._handlesAtOnce ? data : ownMemory(data), charge);
   }
 
   protected override _greeted(): void {
@@ -158,7 +157,7 @@ export class TcpConnection extends Connection {
   override retainMessage(token: number, data: Uint8Array): Uint8Array | undefined {
     this.#openWindow(chargeOf(data.length));
     if (token < 0) return this.#lent.keep(-token) ? undefined : data;
-    return isReused(data) || data.length < data.buffer.byteLength * KEPT_PART ? new Uint8Array(data) : data;
+    return ownMemory(data);
   }
 
   #openWindow(charge: number): void {
@@ -272,6 +271,14 @@ export class TcpConnection extends Connection {
   ): Promise<bigint> {
     return this.#requester.atomic(FrameType.COMPARE_AND_SWAP, remote, offset, [expected, desired]);
   }
+}
+
+/**
+ * A message that is longer with us than its chunk: it must not lie where the next read goes, nor keep much more memory than the
+ * receive window counts for it.
+ */
+function ownMemory(data: Uint8Array): Uint8Array {
+  return isReused(data) || data.length < data.buffer.byteLength * KEPT_PART ? new Uint8Array(data) : data;
 }
 
 function abortCodeOf(error: VerbmqError): number {

@@ -6,7 +6,7 @@ import { expectBytes, fill, pattern, take } from '../../../test/support/messages
 import { nextConnection } from '../../../test/support/pair.js';
 import { until } from '../../../test/support/until.js';
 import { FrameType, smallFrame } from '../src/frame.js';
-import { bufferBytes, data, endOf, rawPair, uint32 } from './raw-peer.js';
+import { bufferBytes, collectGarbage, data, endOf, rawPair, uint32 } from './raw-peer.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -47,6 +47,30 @@ describe('flow control', () => {
     connection.onMessage(() => {});
     const { payload } = await peer.frameOf(FrameType.WINDOW);
     expect(payload.readUInt32LE(0)).toBeGreaterThanOrEqual(16 * KIB);
+  });
+
+  it.each([
+    ['the frames around them', [data(Uint8Array.of(1)), ...Array(8000).fill(smallFrame(FrameType.PONG))]],
+    [
+      'what pieces are collected in',
+      [smallFrame(FrameType.DATA_BEGIN, uint32(1)), smallFrame(FrameType.DATA_PIECE, Uint8Array.of(1))],
+    ],
+  ])('holds tiny messages that wait without %s', async (_, frames) => {
+    const { peer, connection } = await rawPair();
+    const block = Buffer.concat(frames);
+    collectGarbage();
+    const before = bufferBytes();
+    const count = Math.min(10_000, Math.ceil((64 * MIB) / block.byteLength));
+    for (let i = 0; i < count; i++) {
+      peer.write(block);
+      if (i % 64 === 0) await peer.drained();
+    }
+    await until(() => connection.stats().messagesQueued === count);
+    await until(() => {
+      collectGarbage();
+      return bufferBytes() - before < 4 * MIB;
+    });
+    expect(connection.stats().messagesQueued).toBe(count);
   });
 
   it('ends a connection that exceeds its window', async () => {
