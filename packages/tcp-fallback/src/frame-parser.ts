@@ -1,6 +1,8 @@
+import { markAsUntransferable } from 'node:worker_threads';
 import { Assembly } from './assembly.js';
 import { FrameType, HEADER_BYTES, isKnownType, isLegalLength, MAX_PAYLOAD_BYTES } from './frame.js';
 import { protocolError } from './protocol-error.js';
+import { isReadMemory } from './read-memory.js';
 
 /** Where the parser brings frames. What these methods throw ends the parsing. */
 export interface FrameSink {
@@ -68,7 +70,7 @@ export class FrameParser {
       const payloadEnd = at + HEADER_BYTES + length;
       if (payloadEnd <= end && length <= MAX_PAYLOAD_BYTES && isDataAt(chunk, at)) {
         // Not `subarray`: that of a Buffer takes three times as long, which shows at a million messages a second.
-        this.#lent = true;
+        if (!this.#lent) this.#lend(buffer, payloadEnd === end);
         this.#sink.message(new Uint8Array(buffer, byteOffset + at + HEADER_BYTES, length));
         at = payloadEnd;
       } else {
@@ -100,7 +102,7 @@ export class FrameParser {
       this.#streamMissing = length - (end - at);
       this.#sink.stream(type, chunk, at, end);
     } else if (length <= available) {
-      if (type === FrameType.DATA) this.#lent = true;
+      if (type === FrameType.DATA && !this.#lent) this.#lend(chunk.buffer, end === chunk.byteLength);
       this.#sink.frame(type, chunk.subarray(at, end));
     } else {
       this.#type = type;
@@ -108,6 +110,15 @@ export class FrameParser {
       this.#collecting.append(chunk, at, end);
     }
     return end;
+  }
+
+  /**
+   * The first message of a chunk is lent. Unless it is `all` that is left in it, the application must not transfer the chunk to
+   * another thread: what is behind would be gone with it.
+   */
+  #lend(chunk: ArrayBufferLike, all: boolean): void {
+    this.#lent = true;
+    if (!all && !isReadMemory(chunk)) markAsUntransferable(chunk);
   }
 
   #continueFrame(chunk: Uint8Array): number {

@@ -14,6 +14,11 @@ const memory = Buffer.allocUnsafeSlow(READ_BYTES + 8).subarray(0, READ_BYTES);
 markReused(memory.buffer);
 markAsUntransferable(memory.buffer);
 
+/** Whether a socket was read into it. */
+export function isReadMemory(buffer: ArrayBufferLike): boolean {
+  return buffer === memory.buffer;
+}
+
 /** What was read last: chunks are often as long as the ones before them. */
 let lastRead = memory;
 

@@ -201,6 +201,48 @@ export function incomingLeases(setUp: SetUp): void {
     });
   }
 
+  for (const debugLeases of [false, true]) {
+    test(`a handler that transfers the memory of its messages loses no others, and stalls nothing${debugLeases ? ', nor in debug mode' : ''}`, async () => {
+      const { client, server } = await connectPair(setUp, { server: { debugLeases } });
+      const large = Math.min(client.maxMessageBytes, 900_000);
+      const rounds = Math.max(2, Math.ceil((2 * setUp.unreadBytes) / large));
+      const lengths = Array.from({ length: rounds }, () => [
+        Math.min(large, 12_000),
+        10,
+        10,
+        0,
+        300,
+        large,
+        10,
+      ]).flat();
+      let received = 0;
+      const kept: Message[] = [];
+      const all = new Promise<void>((resolve) => {
+        server.onMessage((message) => {
+          const { data } = message;
+          expectBytes(data, pattern(lengths[received] as number, received));
+          if (received % 5 === 4) kept.push(message.retain());
+          else {
+            try {
+              structuredClone(data, { transfer: [data.buffer as ArrayBuffer] });
+            } catch (error) {
+              expect(error).toMatchObject({ name: 'DataCloneError' }); // from Node 21 on, where it may not be transferred
+            }
+          }
+          if (++received === lengths.length) resolve();
+        });
+      });
+      await Promise.all(lengths.map((length, n) => client.send(pattern(length, n))));
+      await all;
+      for (const [n, message] of kept.entries()) {
+        const index = 5 * n + 4;
+        expectBytes(message.data, pattern(lengths[index] as number, index));
+        message.release();
+      }
+      expect(server.state).toBe('open');
+    });
+  }
+
   test('in debug mode a view that was kept by mistake is empty after the release', async () => {
     const { client, server } = await connectPair(setUp, { server: { debugLeases: true } });
     let forgotten: Uint8Array | undefined;

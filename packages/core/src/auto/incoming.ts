@@ -1,3 +1,4 @@
+import { markAsUntransferable } from 'node:worker_threads';
 import type { Message } from '../contract/message.js';
 import { markReused } from '../contract/reused-memory.js';
 import { ENTRY_BYTES, MAX_BATCH_BYTES } from './batch.js';
@@ -100,8 +101,10 @@ export class Incoming {
       at = first + length;
       if (at > end) throw protocolError('a batch ends in the middle of a message');
       this.#checkLength(length);
+      // What one message lies in must not be taken away from those behind it.
+      if (count === 0 && at < end) markAsUntransferable(buffer);
       if (!hooks.handle(new Uint8Array(buffer, byteOffset + first, length))) {
-        own ??= frame.slice();
+        own ??= ownMemory(frame);
         hooks.deliver(own.subarray(first, at), OWN);
       }
     }
@@ -118,4 +121,11 @@ export class Incoming {
   #checkLength(bytes: number): void {
     if (bytes > this.#maxMessageBytes) throw protocolError(`a message of ${bytes} bytes is too long`);
   }
+}
+
+/** A copy of a frame for several messages, none of which may be given away with the others. */
+function ownMemory(frame: Uint8Array): Uint8Array {
+  const copy = frame.slice();
+  markAsUntransferable(copy.buffer);
+  return copy;
 }

@@ -94,13 +94,14 @@ export class Path implements DirectReceiver {
 
   /** @internal */
   received(data: Uint8Array, token: number): void {
-    if (data.length > LONG_FRAME_BYTES) {
+    const { length } = data; // before a handler takes the memory away
+    if (length > LONG_FRAME_BYTES) {
       const message = new Message(data, this.connection, token);
       if (!this.#left) this.#hooks.longArrived(this, message);
       if (!message.retained) message.release();
     } else {
       if (!this.#left) this.#hooks.arrived(this, data);
-      this.connection.releaseMessage(token, data.length);
+      this.connection.releaseMessage(token, length);
     }
   }
 

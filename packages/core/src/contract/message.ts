@@ -29,16 +29,20 @@ export class Message {
   #data: Uint8Array | undefined;
   #owner: MessageOwner | undefined;
   readonly #token: number;
+  /** Its length, also when the application has transferred the memory to another thread. */
+  readonly #bytes: number;
   #retained = false;
 
   constructor(data: Uint8Array, owner: MessageOwner | undefined, token: number) {
     this.#data = data;
     this.#owner = owner;
     this.#token = token;
+    this.#bytes = data.length;
   }
 
   /**
-   * The bytes, without a copy. Read it again after `retain()`: the bytes may have moved.
+   * The bytes, without a copy. Read it again after `retain()`: the bytes may have moved. The memory may be the transport's: whoever
+   * needs it in another thread posts a copy.
    * @throws VerbmqError `ERR_VERBMQ_LEASE_RELEASED` after the lease has ended.
    */
   get data(): Uint8Array {
@@ -69,6 +73,7 @@ export class Message {
     const data = this.data;
     if (!this.#retained) {
       this.#retained = true;
+      if (data.length < this.#bytes) return this; // the application has taken the memory itself: there is nothing to keep
       const moved = this.#owner?.retainMessage(this.#token, data);
       if (moved !== undefined) {
         this.#data = moved;
@@ -86,7 +91,7 @@ export class Message {
     const owner = this.#owner;
     if (owner !== undefined) {
       this.#owner = undefined;
-      owner.releaseMessage(this.#token, data.length);
+      owner.releaseMessage(this.#token, this.#bytes);
     }
   }
 
@@ -121,7 +126,7 @@ export class DebugMessageOwner implements MessageOwner {
     const entry = this.#live.get(id);
     if (entry === undefined) return;
     this.#live.delete(id);
-    structuredClone(entry.copy.buffer, { transfer: [entry.copy.buffer] }); // detaches it
+    if (entry.copy.length > 0) structuredClone(entry.copy.buffer, { transfer: [entry.copy.buffer] }); // detaches it
     if (entry.token !== KEPT_TOKEN) this.#owner.releaseMessage(entry.token, bytes);
   }
 
