@@ -1,10 +1,11 @@
 import { lookup } from 'node:dns/promises';
-import { lstat, unlink } from 'node:fs/promises';
+import { lstat, rm } from 'node:fs/promises';
 import net, { type Server } from 'node:net';
 import type { HostAddress, PathAddress, ResolvedAddress } from '@verbmq/core';
 import { VerbmqError } from '@verbmq/core';
 import { listenError } from '@verbmq/core/transport-kit';
 import { describeEndpoint } from './link.js';
+import { withPathLock } from './path-lock.js';
 
 /** What is listened on. */
 export interface Endpoints {
@@ -93,12 +94,19 @@ async function openPath(path: string, create: () => Server): Promise<Endpoints> 
     );
   }
   const server = create();
-  try {
-    await listen(server, { path, backlog: BACKLOG });
-  } catch (error) {
-    if (codeOf(error) !== 'EADDRINUSE' || path.startsWith('\0') || !(await isStale(path))) throw error;
-    await unlink(path);
-    await listen(server, { path, backlog: BACKLOG });
+  const open = (): Promise<void> => listen(server, { path, backlog: BACKLOG });
+  if (path.startsWith('\0')) await open();
+  else {
+    // Between finding a file stale and replacing it, and between bind and listen, when a file looks stale, nobody else may find it.
+    await withPathLock(path, async (lock) => {
+      try {
+        await open();
+      } catch (error) {
+        if (codeOf(error) !== 'EADDRINUSE' || lock === 'held' || !(await isStale(path))) throw error;
+        await rm(path, { force: true });
+        await open();
+      }
+    });
   }
   return { servers: [server], address: { path } };
 }

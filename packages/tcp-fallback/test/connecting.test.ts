@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net, { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -11,6 +11,7 @@ import { nextConnection } from '../../../test/support/pair.js';
 import { PeerProcess } from '../../../test/support/peer-process.js';
 import { unixSetUp } from '../../../test/support/transports/tcp.js';
 import { until } from '../../../test/support/until.js';
+import { lockName } from '../dist/path-lock.js';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'verbmq-tcp-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -175,6 +176,48 @@ describe('Unix sockets', () => {
     const own = transport();
     await greets(own, await own.listen({ path: file }));
   });
+
+  /** A socket file whose process is gone: what the kernel knows by it is not listened on any more. */
+  async function makeStale(file: string): Promise<void> {
+    const dead = createServer();
+    await new Promise<void>((resolve) => dead.listen(`${file}-`, resolve));
+    linkSync(`${file}-`, file);
+    await new Promise((resolve) => dead.close(resolve));
+  }
+
+  it('that were left behind are taken over by one listener of many, which keeps its file', async () => {
+    const file = path.join(directory, 'race.sock');
+    for (let round = 0; round < 20; round++) {
+      await makeStale(file);
+      const transports = [transport(), transport(), transport(), transport()];
+      const outcomes = await Promise.allSettled(transports.map((each) => each.listen({ path: file })));
+      const listeners = outcomes.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+      expect(listeners.length).toBe(1);
+      for (const each of outcomes)
+        if (each.status === 'rejected')
+          expect(each.reason).toMatchObject({ code: 'ERR_VERBMQ_ADDRESS_IN_USE' });
+      await greets(transports[0] as TcpTransport, listeners[0] as Listener);
+      await listeners[0]?.close();
+      expect(existsSync(file)).toBe(false);
+    }
+  });
+
+  it.runIf(process.platform === 'linux')(
+    'are not replaced while somebody else looks at them for long',
+    async () => {
+      const file = path.join(directory, 'watched.sock');
+      await makeStale(file);
+      const holder = createServer((socket) => void socket.on('error', () => {}));
+      const name = await lockName(file);
+      await new Promise<void>((resolve) => holder.listen(name, resolve));
+      await failure(transport().listen({ path: file }), 'ERR_VERBMQ_ADDRESS_IN_USE');
+      const free = path.join(directory, 'free.sock');
+      await greets(transport(), await transport().listen({ path: free }));
+      holder.close();
+      const own = transport();
+      await greets(own, await own.listen({ path: file }));
+    },
+  );
 
   it('never replace a file that is no socket', async () => {
     const file = path.join(directory, 'precious.txt');
