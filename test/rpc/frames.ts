@@ -52,3 +52,13 @@ export const service = {
     await new Promise(() => {});
   },
 };
+
+/** Methods of different names, a hundred in a frame. */
+export function manyMethods(count: number): number[][] {
+  const frames: number[][] = [];
+  for (let at = 0; at < count; at += 100) {
+    const names = Array.from({ length: Math.min(100, count - at) }, (_, i) => text(`method ${at + i}`));
+    frames.push([METHODS, 1, ...number(at), ...names.flat()]);
+  }
+  return frames;
+}

@@ -1,16 +1,16 @@
 import type { Connection } from '@verbmq/core';
-import { client, type RpcServer, rpcStats, serve } from '@verbmq/core/rpc';
+import { client, rpcStats } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import { turns } from '../support/expectations.js';
-import { fill, take } from '../support/messages.js';
+import { take } from '../support/messages.js';
 import { connectPair } from '../support/pair.js';
 import { memorySetUp } from '../support/transports/memory.js';
+import { attacked } from './attacked.js';
 import {
   CALL,
   CANCEL,
   CREDIT,
   CREDIT_TO_CALLER,
-  DEADLINE,
   END,
   ERROR,
   GIB2,
@@ -19,6 +19,7 @@ import {
   METADATA,
   METHODS,
   MIB,
+  manyMethods,
   NAMED,
   named,
   number,
@@ -29,36 +30,12 @@ import {
   RESULT,
   STREAM_IN,
   STREAM_OUT,
-  service,
+  type service,
   text,
 } from './frames.js';
 import { collect, errorOf, until, verbmqErrorOf } from './support.js';
 
 const setUp = memorySetUp();
-interface Attacked {
-  readonly raw: Connection;
-  readonly far: Connection;
-  readonly server: RpcServer;
-  send(...frame: number[]): void;
-}
-
-/** A server, and a connection to it on which anything can be said. */
-async function attacked(options = {}): Promise<Attacked> {
-  const { client: raw, server: far } = await connectPair(setUp);
-  const server = serve(far, service, options);
-  await take(raw, 1); // the names of the methods
-  return { raw, far, server, send: (...frame) => void raw.trySend(Uint8Array.from(frame)) };
-}
-
-/** Methods of different names, a hundred in a frame. */
-function manyMethods(count: number): number[][] {
-  const frames: number[][] = [];
-  for (let at = 0; at < count; at += 100) {
-    const names = Array.from({ length: Math.min(100, count - at) }, (_, i) => text(`method ${at + i}`));
-    frames.push([METHODS, 1, ...number(at), ...names.flat()]);
-  }
-  return frames;
-}
 
 describe('frames that end the connection', () => {
   const cases: [string, number[][]][] = [
@@ -170,84 +147,6 @@ describe('frames that fail their call alone', () => {
       [RESULT, 0, 1, 1],
       [RESULT, 0, 2, 2],
     ]);
-  });
-});
-
-describe('while answers wait because the peer reads nothing', () => {
-  /** As `attacked`, and no frame of the server leaves before `answers` reads. */
-  async function unread(options = {}): Promise<Attacked & { answers(count: number): Promise<number[][]> }> {
-    const all = await attacked(options);
-    let junk = await fill(all.far, () => new Uint8Array(30_000));
-    while (all.far.trySend(new Uint8Array(3))) junk++;
-    let skipped = false;
-    return {
-      ...all,
-      async answers(count) {
-        const frames = await take(all.raw, skipped ? count : junk + count);
-        if (!skipped) frames.splice(0, junk);
-        skipped = true;
-        return frames.map((frame) => [...frame]);
-      },
-    };
-  }
-
-  test('what still comes for a call that was refused is nobody’s business', async () => {
-    const { far, send, answers } = await unread();
-    send(...named(1, 'echo', PARTIAL | RAW, ...GIB2));
-    await until(() => rpcStats(far).runningCalls === 1); // its error waits
-    for (const frame of [
-      [PIECE, 0, 1, 1],
-      [ITEM, 0, 1, 1],
-      [END, 0, 1],
-      [CREDIT, 0, 1, 5],
-      [CANCEL, 0, 1],
-    ])
-      send(...frame);
-    send(...named(2, 'echo', 0, 42));
-    const [refusal, answer] = await answers(2);
-    expect(Buffer.from(refusal as number[]).toString()).toContain('ERR_VERBMQ_MESSAGE_TOO_LARGE');
-    expect(answer).toEqual([RESULT, 0, 2, 42]);
-    expect(far.state).toBe('open');
-  });
-
-  test('an answer that has not left by its deadline is called off, and its caller told', async () => {
-    const { raw, far } = await attacked();
-    raw.trySend(
-      Uint8Array.from(named(1, 'echo', PARTIAL | RAW | DEADLINE, ...number(200), ...number(32 * 64 * 1024))),
-    );
-    const piece = new Uint8Array(64 * 1024 + 3);
-    piece.set([PIECE, 0, 1]);
-    for (let i = 0; i < 32; i++) await raw.send(piece);
-    await until(() => rpcStats(far).runningCalls === 0);
-    let pieces = 0;
-    let frame: Uint8Array | undefined;
-    for (;;) {
-      [frame] = await take(raw, 1);
-      if (frame?.[0] === ERROR) break;
-      if (frame?.[0] === PIECE_TO_CALLER) pieces++;
-    }
-    expect(Buffer.from(frame).toString()).toContain('ERR_VERBMQ_RPC_DEADLINE');
-    expect(pieces).toBeLessThan(32);
-  });
-
-  test('a body that was refused in its middle takes no memory again', async () => {
-    const { raw, far, server, answers } = await unread({ maxBodyBytes: 2 * 1024 * 1024 });
-    const announce = (id: number): void =>
-      void raw.trySend(Uint8Array.from(named(id, 'echo', PARTIAL | RAW, ...number(2 * 1024 * 1024))));
-    for (let id = 1; id <= 8; id++) announce(id); // each is given 1 MiB at first
-    const piece = new Uint8Array(64 * 1024 + 3);
-    piece.set([PIECE, 0, 1]);
-    for (let i = 0; i < 20; i++) await raw.send(piece); // the seventeenth finds no memory
-    for (let id = 2; id <= 8; id++) raw.trySend(Uint8Array.from([CANCEL, 0, id]));
-    await until(() => server.stats().running === 1);
-    for (let id = 11; id <= 19; id++) announce(id);
-    await until(() => rpcStats(far).runningCalls === 10);
-    const refusals = (await answers(2)).map((frame) => [frame[2], Buffer.from(frame).toString()]);
-    expect(refusals).toEqual([
-      [1, expect.stringContaining('ERR_VERBMQ_OVERLOADED')],
-      [19, expect.stringContaining('ERR_VERBMQ_OVERLOADED')],
-    ]);
-    expect(server.stats()).toMatchObject({ running: 8, failed: 2 });
   });
 });
 

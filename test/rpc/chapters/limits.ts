@@ -1,6 +1,6 @@
-import { rpcStats } from '@verbmq/core/rpc';
+import { client, rpcStats, serve } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
-import type { SetUp } from '../../support/set-up.js';
+import { inGuest, type SetUp, stretched } from '../../support/set-up.js';
 import { Gate, served, until, verbmqErrorOf } from '../support.js';
 
 export function limits(setUp: SetUp): void {
@@ -71,7 +71,7 @@ export function limits(setUp: SetUp): void {
           return new Uint8Array(60_000);
         },
       },
-      { serve: { maxBacklogBytes: 1024 * 1024 } },
+      { serve: { maxBacklogBytes: 1024 * 1024, backlogTimeoutMs: stretched(100) } },
     );
     await api.large();
     near.pause();
@@ -91,5 +91,50 @@ export function limits(setUp: SetUp): void {
     const outcomes = new Set(await Promise.all(calls));
     expect(ran).toBeLessThan(400); // what the connection holds at most, and the backlog
     expect([...outcomes].some((outcome) => outcome.startsWith('ERR_VERBMQ_'))).toBe(true);
+  });
+
+  test('a caller that reads at full speed keeps its connection, however many answers wait for it', async () => {
+    const gate = new Gate();
+    const length = inGuest ? 500_000 : 4_000_000;
+    const { api, near } = await served(
+      setUp,
+      {
+        large: async () => {
+          await gate.opened;
+          return new Uint8Array(length);
+        },
+        small: () => 'small',
+      },
+      { serve: { maxBacklogBytes: 100_000 } },
+    );
+    const large = [1, 2, 3, 4, 5].map(() => api.large());
+    await api.small();
+    gate.open();
+    let arrived = false;
+    const all = Promise.all(large).finally(() => {
+      arrived = true;
+    });
+    const outcomes = new Set<string>();
+    while (!arrived) {
+      const calls = [1, 2, 3].map(() => api.small().catch((error) => `${error.code} ${error.reason}`));
+      for (const outcome of await Promise.all(calls)) outcomes.add(outcome);
+    }
+    expect((await all).map((answer) => answer.byteLength)).toEqual(large.map(() => length));
+    outcomes.delete('small');
+    expect([...outcomes]).toEqual(['ERR_VERBMQ_OVERLOADED backlog']);
+    expect(near.state).toBe('open');
+    expect(await api.small()).toBe('small');
+  });
+
+  test('what a side sends as a caller is not counted among its answers', async () => {
+    const { api, near, far } = await served(setUp, { length: (body: Uint8Array) => body.byteLength });
+    const service = { ping: () => 'pong' };
+    serve(near, service, { maxBacklogBytes: 1000 });
+    const back = client<typeof service>(far);
+    const length = inGuest ? 1_000_000 : 20_000_000;
+    const upload = api.length(new Uint8Array(length));
+    expect(rpcStats(near).backlogBytes).toBeGreaterThan(length / 10);
+    expect(await back.ping()).toBe('pong');
+    expect(await upload).toBe(length);
   });
 }

@@ -1,6 +1,7 @@
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError } from '../contract/errors.js';
 import type { OutgoingLease } from '../contract/outgoing-lease.js';
+import type { Backlog } from './backlog.js';
 import { allocateUnfilled } from './body.js';
 import { FRAME, HEADER_BYTES, PIECE_BYTES, TO_CALLER } from './protocol.js';
 
@@ -31,19 +32,18 @@ const spare: Uint8Array[] = [];
 export class BulkLane {
   readonly #connection: Connection;
   readonly #pieceBytes: number;
+  readonly #backlog: Backlog;
   #queue: Transfer[] = [];
   #outstanding = 0;
-  #bytes = 0;
 
-  /** @param pieceBytes the longest message to send. */
-  constructor(connection: Connection, pieceBytes: number) {
+  /**
+   * @param pieceBytes the longest message to send.
+   * @param backlog where the bytes count that have not been given to the transport yet.
+   */
+  constructor(connection: Connection, pieceBytes: number, backlog: Backlog) {
+    this.#backlog = backlog;
     this.#connection = connection;
     this.#pieceBytes = pieceBytes - HEADER_BYTES;
-  }
-
-  /** Bytes that have not been given to the transport yet. */
-  get bytes(): number {
-    return this.#bytes;
   }
 
   /**
@@ -55,7 +55,7 @@ export class BulkLane {
     const sent = new Promise<void>((resolve, reject) => {
       transfer = { toCaller, id, body, offset: 0, resolve, reject };
     });
-    this.#bytes += body.byteLength;
+    this.#backlog.add(body.byteLength, toCaller);
     this.#queue.push(transfer);
     this.#advance();
     return { transfer, sent };
@@ -72,7 +72,7 @@ export class BulkLane {
     const index = this.#queue.indexOf(transfer);
     if (index < 0) return false;
     this.#queue.splice(index, 1);
-    this.#bytes -= transfer.body.byteLength - transfer.offset;
+    this.#backlog.remove(transfer.body.byteLength - transfer.offset, transfer.toCaller);
     return true;
   }
 
@@ -99,7 +99,7 @@ export class BulkLane {
       return;
     }
     this.#queue.shift();
-    this.#bytes -= size;
+    this.#backlog.remove(size, transfer.toCaller);
     transfer.offset += size;
     const last = transfer.offset === body.byteLength;
     if (!last) this.#queue.push(transfer);

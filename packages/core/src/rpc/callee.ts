@@ -6,6 +6,7 @@ import { FrameError, type FrameReader } from './frame-reader.js';
 import { giveBackWriter, takeWriter } from './frame-writer.js';
 import { InboundStream } from './inbound-stream.js';
 import { announce, receiveItem, receivePiece } from './incoming.js';
+import { DEFAULT_BACKLOG_TIMEOUT_MS, DEFAULT_MAX_BACKLOG_BYTES } from './limits.js';
 import { readMetadata } from './metadata.js';
 import { FLAG, FRAME, HEADER_BYTES, MAX_METHOD_BYTES, RPC_VERSION } from './protocol.js';
 import { ServerCall } from './server-call.js';
@@ -22,9 +23,6 @@ const {
   partial: PARTIAL,
 } = FLAG;
 const { call: CALL } = FRAME;
-
-/** A peer that is so many times over `maxBacklogBytes` does not read at all, and is sent away. */
-const BACKLOG_FACTOR = 2;
 
 /** The called side of a session: the calls that are being answered. */
 export class Callee {
@@ -126,6 +124,11 @@ export class Callee {
     if (id <= this.#lastId) throw new FrameError('a call whose number is not new');
     this.#lastId = id;
     const server = this.#server;
+    const backlog = this.session.backlog.answerBytes;
+    if (backlog > (server === undefined ? DEFAULT_MAX_BACKLOG_BYTES : server.settings.maxBacklogBytes)) {
+      this.#refuseUnread(id, backlog);
+      return;
+    }
     let name: string | number;
     let method: Method | undefined;
     if (reader.has(NAMED)) {
@@ -166,12 +169,14 @@ export class Callee {
     ) {
       return this.#overloaded(id, 'concurrency', 'the server runs as many calls as it may');
     }
-    const backlog = this.session.backlogBytes;
-    if (backlog <= settings.maxBacklogBytes) return true;
-    if (backlog > settings.maxBacklogBytes * BACKLOG_FACTOR) {
-      throw new FrameError('the answers are not read');
-    }
-    return this.#overloaded(id, 'backlog', `${backlog} bytes of answers wait to be read by the caller`);
+    return true;
+  }
+
+  /** Also a call that would be refused for another reason: refusals are answers that wait, too. */
+  #refuseUnread(id: number, backlog: number): void {
+    const timeoutMs = this.#server?.settings.backlogTimeoutMs ?? DEFAULT_BACKLOG_TIMEOUT_MS;
+    if (this.session.backlog.stalledMs > timeoutMs) throw new FrameError('the answers are not read');
+    this.#overloaded(id, 'backlog', `${backlog} bytes of answers wait to be read by the caller`);
   }
 
   #overloaded(id: number, reason: string, message: string): false {
@@ -210,8 +215,7 @@ export class Callee {
     const writer = takeWriter();
     try {
       writer.start(FRAME.error, 0, id).text(code).text(reason).text(message);
-      const sent = this.session.sendHead(writer);
-      if (sent !== true) sent.catch(() => {}); // the connection has ended: nobody is there to be told
+      this.session.sendApart(writer);
     } catch (error) {
       if (!isVerbmqError(error)) throw error;
     } finally {

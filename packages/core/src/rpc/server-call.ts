@@ -1,3 +1,4 @@
+// Longer than 300 lines because it is all that can become of a call that is answered: what its handler gets, and each way in which it ends.
 import type { Codec } from '../codec/codec.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';

@@ -20,6 +20,7 @@ export interface ServerSettings {
   readonly maxConcurrentCallsPerConnection: number;
   readonly maxBodyBytes: number;
   readonly maxBacklogBytes: number;
+  readonly backlogTimeoutMs: number;
   readonly streamWindowBytes: number;
   readonly interceptors: readonly ServerInterceptor[];
   readonly describeError: (error: unknown) => ErrorDescription;

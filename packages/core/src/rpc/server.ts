@@ -6,6 +6,7 @@ import { Listener } from '../contract/listener.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
 import {
+  DEFAULT_BACKLOG_TIMEOUT_MS,
   DEFAULT_MAX_BACKLOG_BYTES,
   DEFAULT_MAX_BODY_BYTES,
   DEFAULT_STREAM_WINDOW_BYTES,
@@ -32,10 +33,15 @@ export interface ServeOptions {
    */
   readonly maxBodyBytes?: number;
   /**
-   * The answers that may wait for a caller that does not read them, in bytes. Beyond it its calls are refused, and
-   * beyond twice as much its connection is ended. Default 64 MiB.
+   * The answers that may wait for a caller that does not read them as fast as it asks, in bytes. Beyond it further calls are
+   * refused with `ERR_VERBMQ_OVERLOADED`; the answers of those that run already still wait. Default 64 MiB.
    */
   readonly maxBacklogBytes?: number;
+  /**
+   * A caller that calls beyond `maxBacklogBytes` when none of the answers has left for so long does not read at all: its
+   * connection is ended, as it is when 32 MiB of refusals wait for it. In milliseconds. Default 10,000.
+   */
+  readonly backlogTimeoutMs?: number;
   /** How far each stream of a caller may be ahead of its handler, in bytes. Default 256 KiB, at least 64 KiB. */
   readonly streamWindowBytes?: number;
   /** The first is the outermost. */
@@ -95,6 +101,7 @@ export class RpcServer implements AsyncDisposable {
       maxConcurrentCallsPerConnection: integer('maxConcurrentCallsPerConnection', 16_384, 1, 2 ** 31),
       maxBodyBytes: integer('maxBodyBytes', DEFAULT_MAX_BODY_BYTES, 1, MAX_BODY_BYTES),
       maxBacklogBytes: integer('maxBacklogBytes', DEFAULT_MAX_BACKLOG_BYTES, 1, Number.MAX_SAFE_INTEGER),
+      backlogTimeoutMs: integer('backlogTimeoutMs', DEFAULT_BACKLOG_TIMEOUT_MS, 1, 2 ** 31 - 1),
       streamWindowBytes: integer(
         'streamWindowBytes',
         DEFAULT_STREAM_WINDOW_BYTES,

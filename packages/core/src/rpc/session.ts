@@ -1,7 +1,9 @@
+// Longer than 300 lines because each frame goes through here both ways: how it leaves, by what the transport offers, and who gets it.
 import { type Codec, MAX_BORROWED_BYTES, MAX_RESERVE } from '../codec/codec.js';
 import type { Connection, ReceiveMemory } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import type { CloseInfo } from '../contract/lifecycle.js';
+import { Backlog } from './backlog.js';
 import { BulkLane, type Transfer } from './bulk-lane.js';
 import { Callee } from './callee.js';
 import { Caller } from './caller.js';
@@ -30,6 +32,12 @@ const ROOM_SHARE = 4;
 const WAITING_OVERHEAD = 64;
 
 /**
+ * The most that may wait of frames which no call stands for, in bytes: refusals, credit, cancellations. A peer can have any number
+ * of them sent, and need not read any.
+ */
+const MAX_APART_BYTES = 32 * 1024 * 1024;
+
+/**
  * Rpc on one connection: gives what arrives to the side that calls or to the side that is called, and sends for
  * both. A connection has one session, whether it is used in one direction or in both.
  */
@@ -37,6 +45,8 @@ export class RpcSession {
   readonly connection: Connection;
   readonly caller: Caller;
   readonly callee: Callee;
+  /** What waits because the peer does not take it. */
+  readonly backlog = new Backlog();
   /** The longest frame, in bytes; longer bodies go in pieces. */
   readonly frameBytes: number;
   readonly #lane: BulkLane;
@@ -46,7 +56,8 @@ export class RpcSession {
   readonly #roomBytes: number;
   /** Whether the next body is likely to fit: one that does not is encoded twice. */
   #encodesInPlace: boolean;
-  #waitingBytes = 0;
+  /** What waits of frames that no call stands for, in bytes. */
+  #apartBytes = 0;
   /** The length of the frame that was sent last, with all of its body. */
   #lastBytes = 0;
   #end: VerbmqError | undefined;
@@ -67,7 +78,7 @@ export class RpcSession {
     this.#partsBytes = connection.maxPartsBytes;
     this.#roomBytes = connection.roomBytes <= this.frameBytes ? connection.roomBytes : 0;
     this.#encodesInPlace = this.#roomBytes > 0;
-    this.#lane = new BulkLane(connection, this.frameBytes);
+    this.#lane = new BulkLane(connection, this.frameBytes, this.backlog);
     this.caller = new Caller(this);
     this.callee = new Callee(this);
     connection.onMessage(({ data }) => this.#receive(data, 0, data.length));
@@ -81,11 +92,6 @@ export class RpcSession {
   /** Why nothing can be sent or received any more; `undefined` while it can. */
   get end(): VerbmqError | undefined {
     return this.#end;
-  }
-
-  /** Bytes that wait because the peer does not take them. */
-  get backlogBytes(): number {
-    return this.#waitingBytes + this.#lane.bytes;
   }
 
   /**
@@ -151,8 +157,7 @@ export class RpcSession {
     try {
       writer.start(type, 0, id);
       if (number !== undefined) writer.number(number);
-      const sent = this.#transmit(writer.view());
-      if (sent !== true) sent.catch(() => {});
+      this.sendApart(writer);
     } catch (error) {
       if (!isVerbmqError(error)) throw error;
     } finally {
@@ -163,6 +168,19 @@ export class RpcSession {
   /** Sends a frame that is complete. */
   sendHead(writer: FrameWriter): true | Promise<void> {
     return this.#transmit(writer.view());
+  }
+
+  /** Sends a frame that is complete and that no call stands for, so that nothing else bounds how many there are. */
+  sendApart(writer: FrameWriter): void {
+    const cost = writer.length + WAITING_OVERHEAD;
+    const sent = this.#transmit(writer.view());
+    if (sent === true) return;
+    this.#apartBytes += cost;
+    const left = (): void => {
+      this.#apartBytes -= cost;
+    };
+    sent.then(left, left); // when the connection has ended nobody is there to be told
+    if (this.#apartBytes > MAX_APART_BYTES) this.violated('what it asks for is not read');
   }
 
   /** Calls off what is left of a large body. `false`: nothing was left of any. */
@@ -243,10 +261,9 @@ export class RpcSession {
   #wait(own: Uint8Array): Promise<void> {
     this.#lastBytes = own.byteLength;
     const cost = own.byteLength + WAITING_OVERHEAD;
-    this.#waitingBytes += cost;
-    return this.connection.send(own).finally(() => {
-      this.#waitingBytes -= cost;
-    });
+    const toCaller = ((own[0] as number) & OWN_TO_CALLER) !== 0;
+    this.backlog.add(cost, toCaller);
+    return this.connection.send(own).finally(() => this.backlog.remove(cost, toCaller));
   }
 
   /** A frame is read where it lies; nothing that was made of it refers to that memory. */
