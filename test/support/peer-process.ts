@@ -1,5 +1,6 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Address } from '@verbmq/core';
 import type { AutoOptions } from '@verbmq/core/auto';
@@ -82,6 +83,13 @@ export class PeerProcess {
   /** Resolves with the exit code, or the name of the signal that ended it. */
   get exited(): Promise<number | string> {
     return this.#exited;
+  }
+
+  /** Lets it have so many bytes of memory more than it has now. */
+  limitMemory(moreBytes: number): void {
+    const { pid } = this.#child;
+    const kib = /VmSize:\s*(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    execFileSync('prlimit', ['--pid', String(pid), `--as=${Number(kib) * 1024 + moreBytes}`]);
   }
 
   kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {

@@ -1,5 +1,5 @@
 import { VerbmqError } from '@verbmq/core';
-import { Fifo } from '@verbmq/core/transport-kit';
+import { copyOf, Fifo } from '@verbmq/core/transport-kit';
 import { type Handle, MemoryUse } from './binding.js';
 import { BufferPool, type PooledBuffer, viewOf } from './buffer-pool.js';
 import { LIMIT_REACHED } from './pool-memory.js';
@@ -144,7 +144,7 @@ export class LargeReceiver {
     if (message === undefined) return undefined;
     const { bufferBytes } = (message.buffer as PooledBuffer).slab;
     if (this.#retainedBytes + bufferBytes > this.#retainLimitBytes) {
-      const copy = data.slice();
+      const copy = copyOf(data);
       this.release(token);
       return copy;
     }

@@ -1,4 +1,4 @@
-import { recycledBytesFor } from '@verbmq/core/transport-kit';
+import { allocateMemory, recycledBytesFor } from '@verbmq/core/transport-kit';
 import { messageMemory } from './message-memory.js';
 
 /** What is allocated at first, where memory grows with what comes. */
@@ -28,16 +28,19 @@ export class Assembly {
   /** What it has of {@link aheadBytes}. */
   #aheadBytes: number;
 
-  /** @param mayRecycle takes the memory from message-memory.ts, where it can be had at once in full */
+  /**
+   * @param mayRecycle takes the memory from message-memory.ts, where it can be had at once in full
+   * @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS`, as `append` does
+   */
   constructor(byteLength: number, mayRecycle = false) {
     this.byteLength = byteLength;
     const wholeBytes = mayRecycle ? recycledBytesFor(byteLength) : byteLength;
     const isAhead = byteLength <= AHEAD_BYTES && aheadBytes + wholeBytes <= MAX_AHEAD_BYTES;
-    this.#aheadBytes = isAhead ? wholeBytes : 0;
-    aheadBytes += this.#aheadBytes;
     this.recycled = isAhead && mayRecycle ? messageMemory.take(byteLength) : undefined;
     if (this.recycled !== undefined) this.#bytes = new Uint8Array(this.recycled, 0, byteLength);
     else this.#bytes = allocate(isAhead ? byteLength : Math.min(byteLength, FIRST_BYTES));
+    this.#aheadBytes = isAhead ? wholeBytes : 0; // now that it is had
+    aheadBytes += this.#aheadBytes;
   }
 
   get missing(): number {
@@ -79,6 +82,5 @@ export class Assembly {
 
 /** Memory that is not initialised, as a plain `Uint8Array` like every other message. */
 function allocate(bytes: number): Uint8Array {
-  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(bytes);
-  return new Uint8Array(buffer, byteOffset, bytes);
+  return new Uint8Array(allocateMemory(bytes).buffer);
 }

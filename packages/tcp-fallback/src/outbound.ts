@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { VerbmqError } from '@verbmq/core';
-import { Fifo } from '@verbmq/core/transport-kit';
+import { copyOf, Fifo } from '@verbmq/core/transport-kit';
 import { FrameType } from './frame.js';
 import { COPY_LIMIT_BYTES, firstPayloadBytes, MessageLane } from './message-lane.js';
 import { SendCredit } from './send-credit.js';
@@ -117,7 +117,7 @@ export class Outbound {
         this.#messages.push(data, { resolve, reject });
       });
     }
-    this.#messages.push(owned ? data : new Uint8Array(data), undefined);
+    this.#messages.push(owned ? data : copyOf(data), undefined);
     return true;
   }
 

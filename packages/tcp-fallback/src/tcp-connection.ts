@@ -102,8 +102,14 @@ export class TcpConnection extends Connection {
     try {
       if (!this.#parser.push(chunk)) discardChunk(chunk);
     } catch (error) {
-      if (!(error instanceof VerbmqError)) throw error;
-      this._fail(error, error.message);
+      if (error instanceof VerbmqError) {
+        this._fail(error, error.message);
+        return;
+      }
+      // A fault of this side's. What is left of the chunk is lost, so nothing that follows could be understood.
+      const what = `this side could not handle what came: ${error}`;
+      this._fail(new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', what, { cause: error }), what);
+      throw error;
     } finally {
       this.#outbound.flush();
     }

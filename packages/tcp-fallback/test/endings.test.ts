@@ -1,13 +1,15 @@
+import { existsSync } from 'node:fs';
 import { type Connection, VerbmqError } from '@verbmq/core';
 import { encodeDescriptor } from '@verbmq/core/transport-kit';
 import { TcpTransport } from '@verbmq/tcp-fallback';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { fill } from '../../../test/support/messages.js';
+import { expectBytes, fill, pattern, take } from '../../../test/support/messages.js';
 import { nextConnection } from '../../../test/support/pair.js';
 import { PeerProcess } from '../../../test/support/peer-process.js';
 import { tcpSetUp, tlsSetUp, unixSetUp } from '../../../test/support/transports/tcp.js';
 import { until } from '../../../test/support/until.js';
 import { AbortCode, abortFrame, FrameType, smallFrame } from '../src/frame.js';
+import type { TcpConnection } from '../src/tcp-connection.js';
 import {
   bufferBytes,
   collectGarbage,
@@ -171,6 +173,32 @@ describe('the end of a connection', () => {
       });
     },
   );
+
+  it('by memory that cannot be had for a message is that of one connection alone', async (context) => {
+    if (!existsSync('/usr/bin/prlimit')) context.skip('prlimit is missing');
+    const options = { maxMessageBytes: 1024 * MIB };
+    const peer = new PeerProcess(tcpSetUp(), { role: 'listen', echoes: true, options });
+    const transport = new TcpTransport(options);
+    onTestFinished(() => transport.close());
+    const url = await peer.url();
+    const [connection, other] = [await transport.connect(url), await transport.connect(url)];
+    peer.limitMemory(200 * MIB); // the message gets 64 MiB at first, and then needs 256 MiB
+    const sent = connection.send(new Uint8Array(1024 * MIB)).catch((error: VerbmqError) => error);
+    const error = await endOf(connection);
+    expect(error.code).toBe('ERR_VERBMQ_PEER_ABORTED');
+    expect(error.message).toMatch(/memory cannot be had/);
+    expect(await sent).toMatchObject({ code: error.code, outcome: 'unknown' });
+    expect((await peer.reported('closed')).code).toBe('ERR_VERBMQ_NO_BUFFERS');
+    await other.send(pattern(1000));
+    expectBytes((await take(other, 1))[0] as Uint8Array, pattern(1000));
+  });
+
+  it('by a fault of this side is told, and the peer is too', async () => {
+    const { peer, connection } = await rawPair();
+    expect(() => (connection as TcpConnection).receiveChunk(undefined as never)).toThrow(TypeError);
+    expect((await endOf(connection)).cause).toBeInstanceOf(TypeError);
+    expect((await peer.aborted()).reason).toMatch(/this side could not handle what came/);
+  });
 
   it('by a peer that hangs while its kernel acknowledges is found by heartbeats', async () => {
     const peer = new PeerProcess(tcpSetUp(), { role: 'listen', echoes: true });

@@ -1,3 +1,4 @@
+import { allocateMemory } from '../contract/ordinary-memory.js';
 import { RecycledMemory } from '../transport-kit/recycled-memory.js';
 
 /**
@@ -16,7 +17,7 @@ const users = new WeakMap<ArrayBufferLike, number>();
 
 /** Memory whose content is arbitrary; as a plain Uint8Array, whose views are made faster than a Buffer's. */
 export function uninitialised(bytes: number): Uint8Array {
-  return new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
+  return new Uint8Array(allocateMemory(bytes).buffer);
 }
 
 /** Memory for a frame, kept by the caller. Its content is arbitrary. */

@@ -2,6 +2,7 @@ import { VerbmqError } from './errors.js';
 import type { DescriptorFields, ResolvedMemoryAccess } from './memory.js';
 import type { MessageOwner } from './message.js';
 import { allEnded } from './operations.js';
+import { allocateMemory } from './ordinary-memory.js';
 import { OutgoingLease, type OutgoingLeaseOwner } from './outgoing-lease.js';
 import type { OutgoingRoom } from './outgoing-room.js';
 import type { TransferPiece } from './remote-memory.js';
@@ -113,7 +114,7 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
 
   /** Memory for an outgoing lease; by default ordinary memory of its own. */
   protected _allocate(bytes: number): OutgoingLease {
-    return new OutgoingLease(Buffer.allocUnsafeSlow(bytes), this, 0);
+    return new OutgoingLease(allocateMemory(bytes), this, 0);
   }
 
   /** @see OutgoingLeaseOwner */

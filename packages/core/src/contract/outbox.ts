@@ -1,4 +1,5 @@
 import type { VerbmqError } from './errors.js';
+import { copyOf } from './ordinary-memory.js';
 import type { OutgoingLease } from './outgoing-lease.js';
 import { isReused, noteBorrowed } from './reused-memory.js';
 import { SendQueue } from './send-queue.js';
@@ -58,7 +59,7 @@ export class Outbox {
         return taken;
       }
     }
-    const stable = lease === undefined && isReused(data) ? new Uint8Array(data) : data;
+    const stable = lease === undefined && isReused(data) ? copyOf(data) : data;
     const waiting = this.#queue.push(stable, lease);
     noteBorrowed(stable, waiting);
     lease?.markTaken();

@@ -21,6 +21,7 @@ export {
   type ResolvedConnectionOptions,
   resolveConnectionOptions,
 } from '../contract/options.js';
+export { allocateMemory, copyOf } from '../contract/ordinary-memory.js';
 export type { OutgoingRoom } from '../contract/outgoing-room.js';
 export type { TransferPiece } from '../contract/remote-memory.js';
 export { isBorrowed, isReused, markKept, markReused } from '../contract/reused-memory.js';

@@ -1,3 +1,5 @@
+import { allocateMemory } from '../contract/ordinary-memory.js';
+
 /**
  * Memory that is used again: for what is long, having new memory costs as much as a copy, as its pages are given out one by one.
  * Who never gives it back leaves it to the garbage collector.
@@ -13,11 +15,14 @@ export class RecycledMemory {
     this.#maxIdleBytes = maxIdleBytes;
   }
 
-  /** Memory of {@link recycledBytesFor} `bytes` bytes, whose content is arbitrary. */
+  /**
+   * Memory of {@link recycledBytesFor} `bytes` bytes, whose content is arbitrary.
+   * @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS`
+   */
   take(bytes: number): ArrayBuffer {
     const size = recycledBytesFor(bytes);
     const memory = this.#idle.get(size)?.pop();
-    if (memory === undefined) return Buffer.allocUnsafeSlow(size).buffer as ArrayBuffer;
+    if (memory === undefined) return allocateMemory(size).buffer;
     this.#idleBytes -= size;
     return memory;
   }
