@@ -1,4 +1,4 @@
-import { type CallContext, client, serve } from '@verbmq/core/rpc';
+import { type CallContext, client, rpcStats, serve } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
 import { isPending, turns } from '../../support/expectations.js';
 import { listenForTest, transportForTest } from '../../support/pair.js';
@@ -51,6 +51,22 @@ export function draining(setUp: SetUp): void {
     await server.drain(stretched(30));
     expect(await call).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED', outcome: 'unknown' });
     expect((reason as Error).message).toMatch(/shut down/);
+  });
+
+  test('a caller that reads nothing does not keep a server from draining and closing in time', async () => {
+    const { api, near, far, server } = await served(
+      setUp,
+      { large: () => new Uint8Array(60_000) },
+      { pair: { both: { closeTimeoutMs: stretched(100) } } },
+    );
+    near.pause();
+    while (rpcStats(far).runningCalls === 0) {
+      api.large().catch(() => {}); // the answers that the connection has no room for wait
+      await turns(1);
+    }
+    await server.drain(1);
+    await server.close(1);
+    expect(far.state).toBe('closed');
   });
 
   test('a server that has nothing to do is drained at once', async () => {

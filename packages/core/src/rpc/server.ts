@@ -18,7 +18,10 @@ import { describeError, type ErrorDescription } from './remote-error.js';
 import { type Method, ServerCore, type ServerInterceptor } from './server-core.js';
 import type { Service } from './service.js';
 import { RpcSession } from './session.js';
-import { clearWheelTimer, setWheelTimer } from './timer-wheel.js';
+import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.js';
+
+/** How long a server that gives calls up waits for their callers to be told, in milliseconds. */
+const LAST_WORDS_MS = 1000;
 
 export interface ServeOptions {
   /** Must be the clients'. Default: msgpack. */
@@ -133,13 +136,20 @@ export class RpcServer implements AsyncDisposable {
    * Refuses new calls with `ERR_VERBMQ_OVERLOADED` (`reason: 'draining'`), and resolves when those that run are answered and
    * their answers have left.
    * @param timeoutMs after which calls that still run are given up: their signals fire, and their callers get
-   *   `ERR_VERBMQ_CANCELLED`. Default: never.
+   *   `ERR_VERBMQ_CANCELLED`, those who read within a second. Default: never.
    */
   async drain(timeoutMs?: number): Promise<void> {
     this.#core.draining = true;
-    const timer = timeoutMs === undefined ? undefined : setWheelTimer(timeoutMs, () => this.#giveUp());
+    const left = this.#answersLeft();
+    if (timeoutMs === undefined) return left;
+    if (await within(timeoutMs, left)) return;
+    this.#giveUp();
+    // A caller that does not read could keep what it is told from leaving for ever.
+    await within(LAST_WORDS_MS, left);
+  }
+
+  async #answersLeft(): Promise<void> {
     await this.#core.idle();
-    if (timer !== undefined) clearWheelTimer(timer);
     // A connection that ends meanwhile has nothing left to wait for.
     await Promise.allSettled([...this.#connections].map((connection) => connection.drain()));
   }
@@ -170,6 +180,17 @@ export class RpcServer implements AsyncDisposable {
     const error = new VerbmqError('ERR_VERBMQ_CANCELLED', 'the server shut down before the call was done');
     for (const connection of this.#connections) RpcSession.of(connection).callee.giveUp(error);
   }
+}
+
+/** Whether `done` resolves in time. */
+async function within(timeoutMs: number, done: Promise<void>): Promise<boolean> {
+  let timer!: WheelTimer;
+  const expired = new Promise<false>((resolve) => {
+    timer = setWheelTimer(timeoutMs, () => resolve(false));
+  });
+  const inTime = await Promise.race([done.then(() => true), expired]);
+  clearWheelTimer(timer);
+  return inTime;
 }
 
 function methodsOf(service: Service): Method[] {
