@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type { ConnectionOptions, ConnectOptions, ListenOptions } from '@verbmq/core';
 import { checkInteger } from '@verbmq/core/transport-kit';
 
@@ -78,6 +79,10 @@ export interface RdmaTransportOptions
   readonly spinMicros?: number;
   /** Connection requests that may wait in the kernel. Default 128. */
   readonly backlog?: number;
+  /** The device that is to be used, by its name (`ibv_devices` lists them): connections over another one are refused. */
+  readonly device?: string;
+  /** The local IP address to connect from, and with it the device, where `connect` is given none. */
+  readonly localAddress?: string;
   /** Other files in place of libibverbs.so.1 and librdmacm.so.1: for tests with simulated devices. */
   readonly libraries?: { readonly ibverbs?: string; readonly rdmacm?: string };
 }
@@ -99,6 +104,8 @@ export interface ResolvedRdmaOptions extends SlotOptions, LargeMessageOptions {
   readonly spinMicros: number;
   readonly backlog: number;
   readonly sharedReceiveQueue: SharedReceiveQueueOptions | undefined;
+  readonly device: string | undefined;
+  readonly localAddress: string | undefined;
   readonly libraries: { readonly ibverbs?: string; readonly rdmacm?: string };
 }
 
@@ -133,7 +140,13 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
     largeMemoryTotalBytes = 1024 ** 3,
     idleMemoryBytes = 64 * 1024 * 1024,
     libraries = {},
+    device,
+    localAddress,
   } = options;
+  if (device !== undefined && (typeof device !== 'string' || device === ''))
+    throw new TypeError('device must be the name of an RDMA device');
+  if (localAddress !== undefined && (typeof localAddress !== 'string' || isIP(localAddress) === 0))
+    throw new TypeError('localAddress must be an IP address');
   if (!POLLING.includes(polling)) throw new TypeError(`polling must be one of ${POLLING.join(', ')}`);
   checkInteger('spinMicros', spinMicros, 0, 1_000_000);
   checkInteger('backlog', backlog, 1, 65_535);
@@ -160,6 +173,8 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
     largeMemoryTotalBytes,
     idleMemoryBytes,
     sharedReceiveQueue,
+    device,
+    localAddress,
     libraries,
   };
 }

@@ -1,3 +1,4 @@
+import { networkInterfaces } from 'node:os';
 import type { ProbeResult } from '@verbmq/core';
 import type { NativeDevice } from './binding.js';
 import { type LoadedAddon, loadAddon } from './load-addon.js';
@@ -18,6 +19,9 @@ export interface ProbeOptions {
   readonly libraries?: { readonly ibverbs?: string; readonly rdmacm?: string };
   /** The memory of a connection that must be had. Default: that of the default options. */
   readonly slots?: SlotOptions;
+  /** What must be there under this name; see RdmaTransportOptions. */
+  readonly device?: string | undefined;
+  readonly localAddress?: string | undefined;
   /** Another addon, or the lack of one, for tests. */
   readonly loaded?: LoadedAddon;
 }
@@ -29,7 +33,7 @@ type Unavailable = Extract<ProbeResult, { available: false }>;
  * domain, a completion queue and the registered memory of a connection, and the connection manager is opened. Gives everything back.
  * Never throws for a machine without RDMA.
  *
- * The codes are `addon-missing`, `library-missing`, `module-missing`, `no-device`, `no-permission`, `memlock`,
+ * The codes are `device-not-found` and `address-not-available` where those are named, `addon-missing`, `library-missing`, `module-missing`, `no-device`, `no-permission`, `memlock`,
  * `no-resources`, `no-active-port` and `verbs`; docs/rdma-setup.md has a section for each.
  */
 export function probeRdma(options: ProbeOptions = {}): ProbeResult<RdmaDetails> {
@@ -37,13 +41,26 @@ export function probeRdma(options: ProbeOptions = {}): ProbeResult<RdmaDetails> 
   if (loaded.addon === undefined) {
     return { available: false, code: 'addon-missing', reason: loaded.reason, remedy: loaded.remedy };
   }
+  const { device: wanted, localAddress } = options;
+  if (localAddress !== undefined && !hasAddress(localAddress)) {
+    const reason = `this machine has no address ${localAddress} (localAddress)`;
+    const remedy = 'name an address that `ip address` shows on an RDMA device, or none';
+    return { available: false, code: 'address-not-available', reason, remedy, misnamed: true };
+  }
   let devices: NativeDevice[];
   try {
     const memoryBytes = Slab.bytesFor(loaded.addon, options.slots ?? resolveRdmaOptions({}));
     devices = loaded.addon.probe({ memoryBytes, ...options.libraries });
   } catch (error) {
     const { reason, message } = describeFailure(error);
-    return unavailable(reason, message);
+    return reason === 'no-device' && wanted !== undefined
+      ? notFound(wanted, [])
+      : unavailable(reason, message);
+  }
+  if (wanted !== undefined) {
+    const named = devices.filter(({ name }) => name === wanted);
+    if (named.length === 0) return notFound(wanted, devices);
+    devices = named;
   }
   const usable = devices.filter((device) => device.problem === undefined);
   if (usable.length === 0) {
@@ -59,6 +76,18 @@ export function probeRdma(options: ProbeOptions = {}): ProbeResult<RdmaDetails> 
     return unavailable('no-active-port', `no port of the RDMA devices (${names}) is active`);
   }
   return { available: true, details: { devices } };
+}
+
+function notFound(device: string, devices: readonly NativeDevice[]): Unavailable {
+  const names = devices.map(({ name }) => name).join(', ');
+  const reason = `this machine has no RDMA device ${device}${names === '' ? '' : `, but ${names}`}`;
+  const remedy = 'name a device that `ibv_devices` lists, or none';
+  return { available: false, code: 'device-not-found', reason, remedy, misnamed: true };
+}
+
+function hasAddress(address: string): boolean {
+  const plain = address.replace(/%.*$/, '').toLowerCase();
+  return Object.values(networkInterfaces()).some((of) => of?.some((each) => each.address === plain));
 }
 
 function unavailable(code: string, reason: string): Unavailable {

@@ -82,7 +82,12 @@ export class RdmaListener extends Listener implements Endpoint {
         return;
       }
       this.#init.opened(outcome);
-      this._accept(outcome);
+      try {
+        refuseOtherDevice(outcome, engine.options.device);
+        this._accept(outcome);
+      } catch (error) {
+        this._acceptFailed(toVerbmqError(error));
+      }
     });
     this.#handshakes.add(handshake);
     handshake.start();
@@ -94,6 +99,14 @@ export class RdmaListener extends Listener implements Endpoint {
     engine.closeListener(this.handle);
     for (const handshake of this.#handshakes) handshake.cancel();
   }
+}
+
+/** Ends a connection that came about over another device than the named one, and throws. */
+export function refuseOtherDevice(connection: RdmaConnection, device: string | undefined): void {
+  if (device === undefined || connection.device === device) return;
+  const what = `the connection is over the device ${connection.device}, and only ${device} is to be used (device)`;
+  connection.abort(what);
+  throw new VerbmqError('ERR_VERBMQ_CONNECT_FAILED', what, { reason: 'other-device' });
 }
 
 /** A request that was answered, until the peer's first frame has come. */

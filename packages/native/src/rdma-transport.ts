@@ -26,7 +26,7 @@ import {
 } from './options.js';
 import { probeRdma, type RdmaDetails } from './probe.js';
 import { RdmaEngine } from './rdma-engine.js';
-import { RdmaListener } from './rdma-listener.js';
+import { RdmaListener, refuseOtherDevice } from './rdma-listener.js';
 
 export interface RdmaTransportStats extends TransportStats {
   /** Memory that is registered for all connections at this moment, and in how many pieces. */
@@ -75,7 +75,8 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
   }
 
   override async probe(): Promise<ProbeResult<RdmaDetails>> {
-    return probeRdma({ libraries: this.#rdmaOptions.libraries, slots: this.#rdmaOptions });
+    const { libraries, device, localAddress } = this.#rdmaOptions;
+    return probeRdma({ libraries, slots: this.#rdmaOptions, device, localAddress });
   }
 
   override stats(): RdmaTransportStats {
@@ -136,16 +137,18 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
     for (const each of hosts) {
       attempt.signal.throwIfAborted();
       try {
-        return await connectOnce({
+        const connection = await connectOnce({
           engine,
           host: each,
           port,
-          localHost: attempt.options.localAddress,
+          localHost: attempt.options.localAddress ?? this.#rdmaOptions.localAddress,
           timeoutMs: attempt.options.timeoutMs ?? DEFAULT_RESOLVE_TIMEOUT_MS,
           options: attempt.connectionOptions,
           signal: attempt.signal,
           opened: (connection) => this._opened(connection),
         });
+        refuseOtherDevice(connection, this.#rdmaOptions.device);
+        return connection;
       } catch (error) {
         failure = error;
       }

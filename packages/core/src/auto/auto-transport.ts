@@ -220,15 +220,20 @@ export class AutoTransport<
     }
   }
 
-  /** Why this side cannot use a fast path; `undefined` where it can. */
-  async #fastReason({ policy }: ResolvedAutoOptions): Promise<string | undefined> {
+  /** Why this side cannot use a fast path; `undefined` where it can. @throws where its options name what is not there. */
+  async #fastReason({ policy, minFastRetryMs }: ResolvedAutoOptions): Promise<string | undefined> {
     if (policy === 'tcp') return 'policy';
     if (this.#fast === undefined) return 'not-configured';
-    const probe = await this.#fast.probe();
-    return probe.available ? undefined : probe.code;
+    const probe = await this.#probeFastAgain(policy === 'require-rdma' ? 0 : minFastRetryMs);
+    if (probe.available) return undefined;
+    if (probe.misnamed)
+      throw new VerbmqError('ERR_VERBMQ_UNAVAILABLE', `${probe.reason}; ${probe.remedy}`, {
+        reason: probe.code,
+      });
+    return probe.code;
   }
 
-  /** What `probe` of the fast transport says, or said so little ago: the connections that wait for it ask together. */
+  /** What `probe` of the fast transport says, or said so little ago: it opens devices, and connections ask together. */
   #probeFastAgain(maxAgeMs: number): Promise<ProbeResult> {
     const now = performance.now();
     if (this.#fastProbe === undefined || now - this.#fastProbe.at > maxAgeMs)
@@ -254,6 +259,7 @@ export class AutoTransport<
       if (required || named) throw requiredError(encrypted, undefined);
       return encrypted;
     }
+    await this.#fastReason(options);
     const addresses = options.fastAddresses ?? ('host' in base ? [{ host: base.host, port: 0 }] : []);
     if (addresses.length === 0) return 'not-configured';
     const server = new FastServer({

@@ -22,6 +22,8 @@ export type ProbeResult<Details = unknown> =
       readonly reason: string;
       /** What to do about it, in a sentence. */
       readonly remedy: string;
+      /** The options name a thing that is not there: who could do without RDMA must say so, and not pass over it in silence. */
+      readonly misnamed?: true;
     };
 
 export type ListenOptions = ConnectionOptions;
