@@ -1,5 +1,5 @@
 // Every event of the connection manager, expected or not, in every state; and every call that can fail on the way.
-import { VerbmqError } from '@verbmq/core';
+import { type Transport, VerbmqError } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { failure, settled, turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
@@ -92,6 +92,30 @@ await onSimulatedDevice('rxe', (device) => {
       device.release('receive-completions');
       await until(() => listener.stats().accepted === maxHandshakes);
       expect(honest.state).toBe('open');
+    });
+
+    test('a device that no event loop can watch is an error on either side, and the listener goes on', async () => {
+      resetForTest(device, personality);
+      const setUp = simulatedSetUp(device);
+      const [client, server, helper] = [0, 1, 2].map(() => transportForTest(setUp)) as Transport[];
+      const listener = await server!.listen(setUp.listenAddress());
+      listener.onConnection(() => {});
+      device.set('unwatchable_channels', 1);
+      const error = await failure(client!.connect(listener.url), 'ERR_VERBMQ_NO_BUFFERS');
+      expect(error.message).toContain('cannot be watched');
+      device.set('unwatchable_channels', 0);
+      // From here on the client has its channel.
+      const elsewhere = await helper!.listen(setUp.listenAddress());
+      elsewhere.onConnection(() => {});
+      await client!.connect(elsewhere.url);
+      device.set('unwatchable_channels', 1);
+      await failure(client!.connect(listener.url), 'ERR_VERBMQ_REJECTED');
+      device.set('unwatchable_channels', 0);
+      await client!.connect(listener.url);
+      await until(() => listener.stats().accepted === 1);
+      expect(listener.stats()).toEqual({ accepted: 1, failed: 1 });
+      await Promise.all([client, server, helper].map((each) => each!.close()));
+      await until(() => Object.keys(device.leftOver()).length === 0);
     });
 
     test('an address that was not found in a while is looked for again until the time is over', async () => {

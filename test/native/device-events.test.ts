@@ -85,6 +85,19 @@ await onSimulatedDevice('rxe', (device) => {
       await expectNothingLeft(device, pair);
     });
 
+    if (personality === 'siw')
+      test('that reports why a connection is lost is heard before what rdma_cm says of it', async () => {
+        resetForTest(device, personality);
+        device.set('vendor_id', SIW_VENDOR);
+        device.set('max_cqe', 65_536);
+        const pair = await simulatedPair(device);
+        device.raiseAsyncEvent(AsyncEvent.queuePairFatal);
+        expect(device.raiseCmEvent(CmEvent.disconnected)).toBe(2);
+        expect((await pair.client.closed).error?.message).toContain('TCP connection below it was reset');
+        await pair.server.closed;
+        await expectNothingLeft(device, pair);
+      });
+
     test('that reports an error of a completion queue ends the connections on it, and no others', async () => {
       resetForTest(device, personality);
       // One connection fills a queue.

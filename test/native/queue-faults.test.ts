@@ -6,7 +6,7 @@ import { turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { nextConnection, type Pair } from '../support/pair.js';
 import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
-import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
+import { errno, expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { uncaughtException } from '../support/uncaught.js';
 import { until } from '../support/until.js';
 
@@ -251,6 +251,20 @@ await onSimulatedDevice('rxe', (device) => {
       expect(device.calls('ibv_post_send') - device.count('sends')).toBeGreaterThan(refusals);
       await expectNothingLeft(device, pair);
     });
+  });
+
+  test('a device that refuses a send and does not say which loses the connection, and no message in silence', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device);
+    await Promise.all([sendAll(pair.client, 3), take(pair.server, 3)]);
+    device.set('refusals_unnamed', 1);
+    // As when its queue is full, which it would say of the first that finds no place.
+    device.failCall('ibv_post_send', errno.ENOMEM);
+    await pair.client.send(numbered(3));
+    const { error } = await pair.client.closed;
+    expect(error?.code).toBeOneOf(['ERR_VERBMQ_NO_BUFFERS', 'ERR_VERBMQ_MEMLOCK']);
+    await pair.server.closed;
+    await expectNothingLeft(device, pair);
   });
 
   describe('a receiver that is not ready', () => {

@@ -3,10 +3,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Polling, RdmaTransportOptions } from '@verbmq/native';
 import { expect, test } from 'vitest';
+import { settled } from '../support/expectations.js';
 import { take } from '../support/messages.js';
 import type { Pair } from '../support/pair.js';
 import { onSimulatedDevice, resetForTest } from '../support/simulated-device.js';
-import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
+import { errno, expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
 /** More polls than are needed to take a message, its answer and their completions, and to find out that there are no more. */
@@ -73,6 +74,19 @@ await onSimulatedDevice('rxe', (device) => {
     expect(await pollsWith({ polling: 'event' })).toBeLessThan(FEW);
     expect(await pollsWith({ polling: 'adaptive', spinMicros: 0 })).toBeLessThan(FEW);
     expect(await pollsWith({ polling: 'adaptive', spinMicros: 100_000 })).toBeGreaterThan(5 * FEW);
+  });
+
+  test('attempts to connect that fail change nothing about it', async () => {
+    const pair = await quietPair({ polling: 'adaptive', spinMicros: 100_000 });
+    const attempt = (registrations: number) => {
+      device.failCall('ibv_reg_mr', errno.ENOMEM, { skip: registrations });
+      return settled(pair.clientTransport.connect(pair.listener.url));
+    };
+    // The connecting side registers two pieces, then the accepting one.
+    expect(await attempt(0)).toBe('ERR_VERBMQ_NO_BUFFERS');
+    expect(await attempt(2)).toBe('ERR_VERBMQ_REJECTED');
+    for (let counted = 0; counted < 5 * FEW; ) counted = await pollsOfOneEcho(pair);
+    await expectNothingLeft(device, pair);
   });
 
   test('spinning is given up where it is in vain, and taken up again where it would have paid', async () => {

@@ -1,4 +1,7 @@
 // Completion channels and completion queues as the application calls them.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "completion.h"
@@ -66,7 +69,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
     return nullptr;
   }
   channel->context = context;
-  channel->fd = channel->events.fd();
+  channel->fd = w.set.unwatchable_channels != 0 ? memfd_create("channel", MFD_CLOEXEC) : channel->events.fd();
   channel->refcnt = 0;
   ++extended(context)->children;
   ++w.live["comp-channel"];
@@ -83,7 +86,9 @@ int ibv_destroy_comp_channel(ibv_comp_channel* plain) {
   }
   --extended(plain->context)->children;
   --w.live["comp-channel"];
-  delete static_cast<completion_channel*>(plain);
+  auto* channel = static_cast<completion_channel*>(plain);
+  if (channel->fd != channel->events.fd()) close(channel->fd);
+  delete channel;
   return 0;
 }
 

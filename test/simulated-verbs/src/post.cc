@@ -103,7 +103,7 @@ int post_send(ibv_qp* plain, ibv_send_wr* first, ibv_send_wr** bad) {
     error_number = post_one_send(pair, *request);
     if (error_number != 0) break;
   }
-  if (error_number != 0) *bad = request;
+  if (error_number != 0 && the_world().set.refusals_unnamed == 0) *bad = request;
   // What came before the one refused is posted all the same.
   if (pair->state == IBV_QPS_ERR) schedule_flush(pair);
   else kick(pair);

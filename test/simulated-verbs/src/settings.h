@@ -34,6 +34,10 @@ namespace simverbs {
   setting(sends_overtake_reads, 0)                                                                                  \
   setting(atomic_results_big_endian, 0)                                                                             \
   setting(fork_protection_unneeded, 1)                                                                              \
+  /* completion channels have descriptors that no event loop can watch */                                              \
+  setting(unwatchable_channels, 0)                                                                                  \
+  /* a work request that is refused is not named */                                                                    \
+  setting(refusals_unnamed, 0)                                                                                      \
   /* completions on their way to a queue get there just before it is armed, so that no event tells of them */        \
   setting(completions_race_arming, 0)                                                                               \
   /* where the memory of a shared receive is looked for; else in the domain of the shared receive queue */               \

@@ -156,6 +156,7 @@ class connection {
   bool doomed = false;        // in the engine's list of connections to end
   bool finish_wanted = false; // both sides have closed; end when the farewell is complete
   std::optional<failure> first_failure;
+  bool counted = false;               // among the engine's queue pairs
   bool connecting_elsewhere = false;  // another thread uses the identifier
   /// Set when devices or rdma_cm say that the connection is lost: why, unless the peer's last frames, which may still be on
   /// their way to the completion queue, tell of another end.

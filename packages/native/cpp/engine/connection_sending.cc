@@ -156,13 +156,17 @@ std::optional<failure> connection::post_staged() {
   int error_number = ibv_post_send(id_->queue_pair(), &staged_.front().request, &refused);
   if (error_number < 0) error_number = EIO;
 
+  // Without the one that was refused nobody knows which were posted.
+  const bool is_known = error_number == 0 || refused != nullptr;
   size_t posted = 0;
   while (posted < staged_.size() && (error_number == 0 || &staged_[posted].request != refused)) ++posted;
   staged_.erase(staged_.begin(), staged_.begin() + static_cast<std::ptrdiff_t>(posted));
 
   // A full send queue is backpressure: what stays staged goes when earlier sends are complete.
   const size_t outstanding = ledger_.outstanding() + operations_.outstanding();
-  if (error_number == 0 || (error_number == ENOMEM && outstanding > staged_.size())) return std::nullopt;
+  if (error_number == 0 || (error_number == ENOMEM && is_known && outstanding > staged_.size())) {
+    return std::nullopt;
+  }
   const verbs_error error = call_failed("ibv_post_send", error_number);
   return failure{error.reason(), error.what()};
 }

@@ -30,7 +30,7 @@ class engine_host {
     completions,   // an armed completion queue has work: poll(), consume_completion_events(), arm()
     device_events  // a device has something to report: handle_device_events()
   };
-  /// Watches a descriptor of a device until the object returned is let go.
+  /// Watches a descriptor of a device until the object returned is let go. Throws verbs_error.
   virtual std::shared_ptr<void> watch(int fd, readable what) = 0;
   /// Runs `work` on another thread, then `done` on this one, also when the engine is gone by then.
   virtual void run_elsewhere(std::function<void()> work, std::function<void()> done) = 0;
@@ -171,6 +171,8 @@ class engine {
   connection* find(const rdma_cm_id* id) const;
   std::shared_ptr<device_resources> device_of(const cm_id& id);
   void create_queue_pair(connection& of);
+  /// It is no longer one of those that are worth polling for, if it was.
+  void uncount(connection& of) noexcept;
   void mark_dirty(connection& of);
   /// Reports that a connection is up, and keeps what JavaScript will ask about it.
   void report_up(connection& of, event_kind kind);

@@ -84,7 +84,12 @@ failure failed_attempt(const cm_event& event) {
 
 void engine::create_queue_pair(connection& of) {
   of.create_queue_pair(*device_of(of.id()));
+  of.counted = true;
   ++queue_pairs_;
+}
+
+void engine::uncount(connection& of) noexcept {
+  if (std::exchange(of.counted, false)) --queue_pairs_;
 }
 
 void engine::handle_cm_events() {
@@ -269,7 +274,7 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
     // The peer's first frame may come before the event that says so.
     of->id().set_min_rnr_timer(min_rnr_timer);
   } catch (...) {
-    if (of->has_queue_pair()) --queue_pairs_;
+    uncount(*of);
     of->id().destroy_queue_pair();
     reject(request, reject_reason::no_resources);
     attempt_failed();

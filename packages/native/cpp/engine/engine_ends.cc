@@ -23,7 +23,7 @@ void engine::lose(connection& of, failure why) {
   if (of.doomed || of.loss) return;
   // A device that is gone fails whatever it is asked; one that has refused an access loses the peer.
   handle_device_events();
-  if (of.doomed) return;
+  if (of.doomed || of.loss) return;
   of.loss = std::move(why);
   const bool may_receive = of.phase() == connection_phase::open || of.phase() == connection_phase::accepting;
   if (!may_receive || of.pool() || of.all_exchanged() || of.receives_posted() == 0) return end_lost(of);
@@ -71,16 +71,15 @@ void engine::reap() {
     if (!of->first_failure) of->first_failure = std::move(of->loss);
     const bool failed = of->first_failure.has_value() && !orderly;
     if (failed) failures_[each.value()] = std::move(*of->first_failure);
+    uncount(*of);
     if (!of->has_queue_pair() || of->connecting_elsewhere) {
       // Where another thread is still connecting, the identifier and the queue pair live until that comes back.
-      if (of->has_queue_pair()) --queue_pairs_;
       free_entry(each);
       events_.push(event_kind::closed, each, failed ? 1 : 0);
       continue;
     }
     if (failed && of->phase() == connection_phase::open) events_.push(event_kind::lost, each);
     of->id().disconnect();
-    --queue_pairs_;
     end_elsewhere(each);
   }
   release_lost_devices();

@@ -1,6 +1,10 @@
 #include "napi/loop_driver.h"
 
+#include <cstring>
+#include <string>
 #include <utility>
+
+#include "verbs/verbs_error.h"
 
 namespace verbmq {
 
@@ -25,22 +29,28 @@ loop_driver::loop_driver(uv_loop_t* loop, polling_policy policy, event_receiver&
     : loop_(loop), policy_(policy), receiver_(receiver) {}
 
 void loop_driver::start(engine& driven) {
+  // The only one that can fail comes first: then there is nothing to close.
+  cm_poll_ = start_poll(driven.event_fd(), [](uv_poll_t* handle, int, int) {
+    static_cast<poll_handle*>(handle->data)->driver->on_cm_readable();
+  });
   engine_ = &driven;
   idle_.driver = this;
   idle_.handle.data = &idle_;
   uv_idle_init(loop_, &idle_.handle);
   uv_unref(reinterpret_cast<uv_handle_t*>(&idle_.handle));
   ++open_handles_;
-  cm_poll_ = start_poll(driven.event_fd(), [](uv_poll_t* handle, int, int) {
-    static_cast<poll_handle*>(handle->data)->driver->on_cm_readable();
-  });
 }
 
 loop_driver::poll_handle* loop_driver::start_poll(int fd, uv_poll_cb callback) {
-  auto* watched = new poll_handle();
+  auto made = std::make_unique<poll_handle>();
+  const int error_number = -uv_poll_init(loop_, &made->handle, fd);
+  if (error_number != 0) {
+    throw verbs_error("no-resources", "uv_poll_init", error_number,
+                      std::string("a descriptor of RDMA cannot be watched: ") + std::strerror(error_number));
+  }
+  poll_handle* watched = made.release();
   watched->driver = this;
   watched->handle.data = watched;
-  uv_poll_init(loop_, &watched->handle, fd);
   uv_poll_start(&watched->handle, UV_READABLE, callback);
   uv_unref(reinterpret_cast<uv_handle_t*>(&watched->handle));
   ++open_handles_;

@@ -32,7 +32,8 @@ class loop_driver final : public engine_host {
  public:
   loop_driver(uv_loop_t* loop, polling_policy policy, event_receiver& receiver);
 
-  /// Starts to watch `driven`, which the caller owns and keeps until close() has been called.
+  /// Starts to watch `driven`, which the caller owns and keeps until close() has been called. Throws verbs_error: nothing was
+  /// started.
   void start(engine& driven);
   /// Stops at once; `closed` is called when the loop holds none of the handles any more.
   void close(std::function<void()> closed);
@@ -60,6 +61,7 @@ class loop_driver final : public engine_host {
     std::function<void()> due;
   };
 
+  /// Throws verbs_error.
   poll_handle* start_poll(int fd, uv_poll_cb callback);
   /// Closes what is in `open`, which then frees itself; what close() has stopped is not there.
   template <typename owned>
