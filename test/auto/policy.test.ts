@@ -179,6 +179,17 @@ describe('a fast transport that is there later than the connection', () => {
     expect(late.probes).toBeLessThan(before + waiting.length);
   });
 
+  test('is probed once for connects that follow each other, and found when it is there', async () => {
+    const { late, server, client } = worldWithout('client', { minFastRetryMs: 500, maxFastRetryMs: 500 });
+    const listener = await server.listen({ host: 'here', port: 1 });
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const before = late.probes;
+    for (let n = 0; n < 20; n++) abortAfterTest(await client.connect(listener.url));
+    expect(late.probes - before).toBeLessThan(10);
+    late.present = true;
+    await onFast(asAuto(abortAfterTest(await client.connect(listener.url))));
+  });
+
   test.each(['policy', 'not-configured'] as const)(
     'is not asked for where the peer says %s',
     async (says) => {
