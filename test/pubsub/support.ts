@@ -5,7 +5,7 @@ import {
   type PubsubEvent,
   type Subscription,
 } from '@verbmq/core/pubsub';
-import { type RpcServer, serve } from '@verbmq/core/rpc';
+import { type RpcServer, type ServeOptions, serve } from '@verbmq/core/rpc';
 import { abortAfterTest, listenForTest, transportForTest } from '../support/pair.js';
 import type { SetUp } from '../support/set-up.js';
 
@@ -15,10 +15,14 @@ export interface Brokered {
   connect(): Promise<Connection>;
 }
 
-export async function brokered(setUp: SetUp, options?: PubsubBrokerOptions): Promise<Brokered> {
+export async function brokered(
+  setUp: SetUp,
+  options?: PubsubBrokerOptions,
+  served?: ServeOptions,
+): Promise<Brokered> {
   const broker = new PubsubBroker(options);
   const listener = await listenForTest(setUp);
-  const server = serve(listener, broker.service);
+  const server = serve(listener, broker.service, served);
   const transport = transportForTest(setUp);
   return { broker, server, connect: async () => abortAfterTest(await transport.connect(listener.url)) };
 }

@@ -5,12 +5,14 @@ import { describe, expect, test } from 'vitest';
 import { Gate, until, verbmqErrorOf } from '../rpc/support.js';
 import { isPending, turns } from '../support/expectations.js';
 import { type SetUp, stretched } from '../support/set-up.js';
+import { codecs } from './codecs.js';
 import { brokered, take } from './support.js';
 import { tracing } from './tracing.js';
 
 export function queues(name: string, setUp: SetUp): void {
   describe(`queues over ${name}`, () => {
     describe('headers and tracing', () => tracing(setUp));
+    describe('codecs', () => codecs(setUp));
 
     test('what is pushed is done, in order, once', async () => {
       const { broker, connect } = await brokered(setUp);

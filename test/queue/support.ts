@@ -1,6 +1,6 @@
 import type { Connection } from '@verbmq/core';
 import { type Job, QueueBroker, type QueueBrokerOptions } from '@verbmq/core/queue';
-import { type RpcServer, serve } from '@verbmq/core/rpc';
+import { type RpcServer, type ServeOptions, serve } from '@verbmq/core/rpc';
 import { abortAfterTest, listenForTest, transportForTest } from '../support/pair.js';
 import type { SetUp } from '../support/set-up.js';
 
@@ -10,10 +10,14 @@ export interface Brokered {
   connect(): Promise<Connection>;
 }
 
-export async function brokered(setUp: SetUp, options?: QueueBrokerOptions): Promise<Brokered> {
+export async function brokered(
+  setUp: SetUp,
+  options?: QueueBrokerOptions,
+  served?: ServeOptions,
+): Promise<Brokered> {
   const broker = new QueueBroker(options);
   const listener = await listenForTest(setUp);
-  const server = serve(listener, broker.service);
+  const server = serve(listener, broker.service, served);
   const transport = transportForTest(setUp);
   return { broker, server, connect: async () => abortAfterTest(await transport.connect(listener.url)) };
 }

@@ -34,6 +34,7 @@ export const named = (id: number, method: string, flags = 0, ...rest: number[]):
   NAMED | flags,
   id,
   ...text(method),
+  ...text('msgpack'),
   ...rest,
 ];
 /** A text of up to 31 bytes as msgpack has it. */
@@ -58,7 +59,7 @@ export function manyMethods(count: number): number[][] {
   const frames: number[][] = [];
   for (let at = 0; at < count; at += 100) {
     const names = Array.from({ length: Math.min(100, count - at) }, (_, i) => text(`method ${at + i}`));
-    frames.push([METHODS, 1, ...number(at), ...names.flat()]);
+    frames.push([METHODS, 1, ...number(at), ...text('msgpack'), ...names.flat()]);
   }
   return frames;
 }

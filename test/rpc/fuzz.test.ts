@@ -53,10 +53,14 @@ describe('anything at all', () => {
   );
   const rest = fc.oneof(
     fc.uint8Array({ maxLength: 40 }),
-    fc.constantFrom('echo', 'hang', 'endless', 'ignore').map((name) => Uint8Array.from(text(name))),
+    fc
+      .constantFrom('echo', 'hang', 'endless', 'ignore')
+      .map((name) => Uint8Array.from([...text(name), ...text('msgpack')])),
     fc
       .tuple(fc.constantFrom('echo', 'ignore'), fc.jsonValue())
-      .map(([name, value]) => Buffer.concat([Uint8Array.from(text(name)), codec.encode(value, 0)])),
+      .map(([name, value]) =>
+        Buffer.concat([Uint8Array.from([...text(name), ...text('msgpack')]), codec.encode(value, 0)]),
+      ),
   );
   const frame = fc.tuple(head, rest).map(([start, tail]) => Buffer.concat([Uint8Array.from(start), tail]));
 

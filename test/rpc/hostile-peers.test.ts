@@ -53,6 +53,8 @@ describe('frames that end the connection', () => {
       'a method with a name of 10,000 bytes',
       [[CALL, NAMED, 1, 0x90, 0x4e, ...new Array<number>(10_000).fill(0x61)]],
     ],
+    ['a codec whose name is cut off', [[CALL, NAMED, 1, ...text('echo'), 9, 0x61]]],
+    ['methods without a codec', [[METHODS, 1, 0]]],
     ['metadata that are cut off', [named(1, 'echo', METADATA, 200)]],
     ['metadata of 4 billion entries', [named(1, 'echo', METADATA, 0xff, 0xff, 0xff, 0xff, 0x0f)]],
     ['a cancellation of a call that nobody made', [[CANCEL, 0, 9]]],
@@ -69,15 +71,22 @@ describe('frames that end the connection', () => {
     ['an error to nobody', [[ERROR, 0, 1, 0, 0, 0]]],
     ['an item to nobody', [[ITEM_TO_CALLER, 0, 1, 1]]],
     ['methods of another version', [[METHODS, 99, 0, 1, 0x61]]],
-    ['methods that do not begin with the first', [[METHODS, 1, 1, 1, 0x61]]],
+    ['methods that do not begin with the first', [[METHODS, 1, 1, ...text('msgpack'), 1, 0x61]]],
     [
       'methods twice',
       [
-        [METHODS, 1, 0, 1, 0x61],
-        [METHODS, 1, 0, 1, 0x62],
+        [METHODS, 1, 0, ...text('msgpack'), 1, 0x61],
+        [METHODS, 1, 0, ...text('msgpack'), 1, 0x62],
       ],
     ],
-    ['a method that was told before', [[METHODS, 1, 0, 1, 0x61, 1, 0x61]]],
+    ['a method that was told before', [[METHODS, 1, 0, ...text('msgpack'), 1, 0x61, 1, 0x61]]],
+    [
+      'methods of two codecs',
+      [
+        [METHODS, 1, 0, ...text('msgpack'), 1, 0x61],
+        [METHODS, 1, 1, ...text('json'), 1, 0x62],
+      ],
+    ],
     ['more methods than there may be', manyMethods(4097)],
     ['credit without a number', [named(1, 'endless', STREAM_OUT), [CREDIT, 0, 1]]],
     [
@@ -105,6 +114,7 @@ describe('frames that end the connection', () => {
 describe('frames that fail their call alone', () => {
   const cases: [string, number[], string][] = [
     ['a method that is not there', named(1, 'nothing'), 'ERR_VERBMQ_RPC_UNKNOWN_METHOD'],
+    ['another codec', [CALL, NAMED, 1, ...text('echo'), ...text('json'), 0x31], 'ERR_VERBMQ_DECODE'],
     ['a method whose number is not given', [CALL, 0, 1, 99], 'ERR_VERBMQ_RPC_UNKNOWN_METHOD'],
     ['an array of 4 billion', named(1, 'echo', 0, 0xdd, 0xff, 0xff, 0xff, 0xff), 'ERR_VERBMQ_DECODE'],
     ['deep nesting', named(1, 'echo', 0, ...new Array<number>(10_000).fill(0x91), 1), 'ERR_VERBMQ_DECODE'],
@@ -217,7 +227,7 @@ describe('a server that lies', () => {
   test('as many methods as there may be, in as many frames as the server likes', async () => {
     const { api, raw, near } = await lying();
     for (const frame of manyMethods(4096)) say(raw, ...frame);
-    say(raw, METHODS, 1, ...number(4096)); // no more
+    say(raw, METHODS, 1, ...number(4096), ...text('msgpack')); // no more
     await until(() => near.stats().messagesReceived === 42);
     const call = (api as unknown as Record<string, () => Promise<unknown>>)['method 4095']?.();
     expect((await take(raw, 1)).map((frame) => [...frame])).toEqual([[CALL, 0, 1, ...number(4095)]]);

@@ -10,7 +10,7 @@ function subscriber(
   { maxQueued = 1000, maxQueuedBytes = PLENTY, maxHeldBytes = PLENTY } = {},
 ) {
   const tally = new Tally(maxHeldBytes);
-  return { tally, slow: new Subscriber({ maxQueued, maxQueuedBytes, whenSlow }, tally) };
+  return { tally, slow: new Subscriber('msgpack', { maxQueued, maxQueuedBytes, whenSlow }, tally) };
 }
 
 /** An event of the number `n`, and of so many bytes. */
@@ -20,12 +20,12 @@ const event = (n: number, bytes = 1): Event => new Event(new Uint8Array(bytes).f
 async function readAll(slow: Subscriber): Promise<number[]> {
   const seen: number[] = [];
   for (;;) {
-    const next: Item | undefined | 'nothing' = await Promise.race([
+    const next: Item | undefined = await Promise.race([
       slow.next().then(({ value }) => value),
       new Promise<'nothing'>((resolve) => setImmediate(() => resolve('nothing'))),
     ]);
     if (next === 'nothing' || next === undefined) return seen;
-    if (next !== null) seen.push(typeof next === 'number' ? -next : (next[0] as number));
+    if (typeof next !== 'string') seen.push(typeof next === 'number' ? -next : (next[0] as number));
   }
 }
 

@@ -1,22 +1,10 @@
-import type { Codec } from '@verbmq/core/codec';
 import { type CallContext, client, serve } from '@verbmq/core/rpc';
 import pino from 'pino';
 import { expect, test } from 'vitest';
+import { json } from '../../support/json-codec.js';
 import { connectPair } from '../../support/pair.js';
 import type { SetUp } from '../../support/set-up.js';
-import { errorOf, fired, served } from '../support.js';
-
-/** A codec that knows nothing of rooms to write in, nor of headers before what it encodes but that it has to leave them room. */
-const json: Codec = {
-  name: 'json',
-  encode(value, reserve) {
-    const text = Buffer.from(JSON.stringify(value));
-    const bytes = new Uint8Array(reserve + text.length);
-    bytes.set(text, reserve);
-    return bytes;
-  },
-  decode: (bytes, start, end) => JSON.parse(Buffer.from(bytes.subarray(start, end)).toString()),
-};
+import { collect, errorOf, fired, from, served, until, verbmqErrorOf } from '../support.js';
 
 /** What users of Node.js expect of whatever they build on. */
 export function habits(setUp: SetUp): void {
@@ -29,6 +17,10 @@ export function habits(setUp: SetUp): void {
         async *count(to: number) {
           for (let n = 1; n <= to; n++) yield { n };
         },
+        collect: (source: AsyncIterable<unknown>) => collect(source),
+        fail: () => {
+          throw Object.assign(new Error('failed'), { code: 'FAILED', details: { why: ['ü'] } });
+        },
       },
       { client: options, serve: options },
     );
@@ -39,6 +31,49 @@ export function habits(setUp: SetUp): void {
     const items = [];
     for await (const item of api.count.stream(3)) items.push(item);
     expect(items).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
+    expect(await api.collect(from([{ a: 1 }, Uint8Array.of(1), 'ü', { a: 2 }]))).toEqual([
+      { a: 1 },
+      { 0: 1 }, // an answer is one body, in which JSON has no bytes
+      'ü',
+      { a: 2 },
+    ]);
+    expect(await errorOf(api.fail())).toMatchObject({ code: 'FAILED', details: { why: ['ü'] } });
+  });
+
+  test('codecs that differ are an error of each call, and nothing has run', async () => {
+    for (const [client, serve] of [
+      [{ codec: json }, {}],
+      [{}, { codec: json }],
+    ]) {
+      let ran = 0;
+      const service = {
+        add: ({ a, b }: { a: number; b: number }) => {
+          ran++;
+          return a + b;
+        },
+        async *count() {
+          ran++;
+          yield 1;
+        },
+      };
+      const { api, server, near } = await served(setUp, service, {
+        client: client ?? {},
+        serve: serve ?? {},
+      });
+      // The first calls leave before the peer has told its codec.
+      const calls = [api.add({ a: 1, b: 2 }), collect(api.count.stream())];
+      for (const call of calls) {
+        const error = await verbmqErrorOf(call);
+        expect(error).toMatchObject({ code: 'ERR_VERBMQ_DECODE', reason: 'codec', outcome: undefined });
+        expect(error.message).toMatch(/codec "(json|msgpack)", the peer "(json|msgpack)"/);
+      }
+      await until(() => near.stats().messagesReceived > 2);
+      expect((await verbmqErrorOf(api.add({ a: 1, b: 2 }))).reason).toBe('codec');
+      expect((await verbmqErrorOf(collect(api.count.stream()))).reason).toBe('codec');
+      expect(ran).toBe(0);
+      expect(server.stats().running).toBe(0);
+      expect(near.state).toBe('open');
+    }
   });
 
   test('disposing of a stream ends its call, disposing of a server ends what it serves', async () => {

@@ -4,7 +4,7 @@
  * A codec must be safe against any bytes: what a peer sends may claim anything, nest for ever and hold any key.
  */
 export interface Codec {
-  /** For logs and errors. Both sides of a connection must use the same codec. */
+  /** For logs and errors, and told to the peer, whose codec must have the same. At most 255 bytes. */
   readonly name: string;
 
   /**

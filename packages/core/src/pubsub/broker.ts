@@ -155,7 +155,7 @@ export class PubsubBroker {
         `there are ${this.#maxSubscriptions} subscriptions already`,
       );
     }
-    const subscriber = new Subscriber(limits, this.#tally, (error) => {
+    const subscriber = new Subscriber(this.#codec.name, limits, this.#tally, (error) => {
       if (error !== undefined)
         this.#logger.warn({ pattern, err: error }, 'a slow subscriber was disconnected');
       this.#tree.delete(pattern, subscriber);

@@ -6,6 +6,7 @@ import { checkInteger } from '../contract/options.js';
 import { type ClientOptions, client } from '../rpc/client.js';
 import { checkHeaders, type MessageHeaders, NO_HEADERS } from '../rpc/message-headers.js';
 import { RemoteError } from '../rpc/remote-error.js';
+import { codecError } from '../rpc/rpc-errors.js';
 import type { CallOptions, Client, ServerStream } from '../rpc/service.js';
 import type { PubsubBroker } from './broker.js';
 import { type PublishTrace, pubsubChannels } from './diagnostics.js';
@@ -117,13 +118,19 @@ class OpenSubscription<Body> implements Subscription<Body> {
     this.#connection = connection;
     this.#stream = stream;
     this.#codec = codec;
-    this.ready = stream.next().then(
-      () => {},
-      (error: unknown) => {
-        throw raised(error);
-      },
-    );
+    this.ready = this.#begin();
     this.ready.catch(() => {}); // who reads the events gets it as well
+  }
+
+  async #begin(): Promise<void> {
+    try {
+      const { done, value } = await this.#stream.next();
+      if (done === true || value === this.#codec.name) return;
+      throw typeof value === 'string' ? codecError(this.#codec.name, value) : nonsense();
+    } catch (error) {
+      this.#stream.cancel(error);
+      throw raised(error);
+    }
   }
 
   [Symbol.asyncIterator](): this {

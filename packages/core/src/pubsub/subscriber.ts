@@ -4,8 +4,8 @@ import { Fifo } from '../contract/fifo.js';
 /** What becomes of events for a subscriber that does not read as fast as they come. */
 export type WhenSlow = 'drop-oldest' | 'drop-newest' | 'disconnect';
 
-/** What travels to a subscriber: that it has subscribed, how many events were left out, or an event as it was encoded. */
-export type Item = null | number | Uint8Array;
+/** What travels to a subscriber: first, when it has subscribed, the codec's name; how many events were left out; or an event as it was encoded. */
+export type Item = string | number | Uint8Array;
 
 /** An event, encoded once for all subscribers. */
 export class Event {
@@ -60,6 +60,7 @@ interface Waiting {
  * out are counted, and the subscriber is told before the event that came after them.
  */
 export class Subscriber implements AsyncIterableIterator<Item, undefined> {
+  readonly #codec: string;
   readonly #limits: SubscriberLimits;
   readonly #tally: Tally;
   readonly #onLeave: (error: VerbmqError | undefined) => void;
@@ -74,10 +75,12 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
   #end: VerbmqError | 'left' | undefined;
 
   constructor(
+    codec: string,
     limits: SubscriberLimits,
     tally: Tally,
     onLeave: (error: VerbmqError | undefined) => void = () => {},
   ) {
+    this.#codec = codec;
     this.#limits = limits;
     this.#tally = tally;
     this.#onLeave = onLeave;
@@ -125,7 +128,7 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
   async next(): Promise<IteratorResult<Item, undefined>> {
     if (!this.#told) {
       this.#told = true;
-      return { done: false, value: null };
+      return { done: false, value: this.#codec };
     }
     if (this.#end === 'left') return { done: true, value: undefined };
     if (this.#end !== undefined) throw this.#end;

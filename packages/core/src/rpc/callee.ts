@@ -9,6 +9,7 @@ import { announce, receiveItem, receivePiece } from './incoming.js';
 import { DEFAULT_BACKLOG_TIMEOUT_MS, DEFAULT_MAX_BACKLOG_BYTES } from './limits.js';
 import { readMetadata } from './metadata.js';
 import { FLAG, FRAME, HEADER_BYTES, MAX_METHOD_BYTES, RPC_VERSION } from './protocol.js';
+import { codecError } from './rpc-errors.js';
 import { ServerCall } from './server-call.js';
 import type { Method, ServerCore } from './server-core.js';
 import type { RpcSession } from './session.js';
@@ -46,7 +47,7 @@ export class Callee {
     }
     this.#server = server;
     this.#budget = new AssemblyBudget(server.settings.maxBodyBytes);
-    this.#announce(server.methods);
+    this.#announce(server);
   }
 
   get server(): ServerCore {
@@ -131,8 +132,10 @@ export class Callee {
     }
     let name: string | number;
     let method: Method | undefined;
+    let codec: string | undefined;
     if (reader.has(NAMED)) {
       name = reader.text(MAX_METHOD_BYTES);
+      codec = reader.text(MAX_METHOD_BYTES);
       method = server?.byName.get(name);
     } else {
       name = reader.number();
@@ -143,6 +146,12 @@ export class Callee {
     if (method === undefined || server === undefined) {
       const which = typeof name === 'number' ? `number ${name}` : name;
       this.#refuse(id, 'ERR_VERBMQ_RPC_UNKNOWN_METHOD', '', `the peer has no method ${which}`);
+      return;
+    }
+    const own = server.settings.codec.name;
+    if (codec !== undefined && codec !== own) {
+      const { code, message } = codecError(codec, own); // as the caller sees it
+      this.#refuse(id, code, 'codec', message);
       return;
     }
     if (!this.#admit(id, server)) return;
@@ -224,13 +233,14 @@ export class Callee {
   }
 
   /** The methods and their numbers, in as many frames as it takes where messages are short. */
-  #announce(methods: readonly Method[]): void {
+  #announce(server: ServerCore): void {
+    const { methods } = server;
     const most = this.session.connection.maxMessageBytes - HEADER_BYTES;
     let at = 0;
     while (at < methods.length) {
       const writer = takeWriter();
       try {
-        writer.start(FRAME.methods, RPC_VERSION, at);
+        writer.start(FRAME.methods, RPC_VERSION, at).text(server.settings.codec.name);
         do {
           writer.text((methods[at] as Method).name);
           at++;

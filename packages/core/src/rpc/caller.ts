@@ -1,4 +1,5 @@
 // Longer than 300 lines because it is all that can become of a call: how it begins, what may arrive for it, and each way in which it ends.
+import type { Codec } from '../codec/codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { isAsyncIterable, readBody } from './body.js';
 import { CallTable } from './call-table.js';
@@ -10,7 +11,7 @@ import { readMetadata, writeMetadata } from './metadata.js';
 import { OutboundStream } from './outbound-stream.js';
 import { type CallerSettings, PendingCall } from './pending-call.js';
 import { FLAG, FRAME, MAX_ERROR_TEXT_BYTES, MAX_METHOD_BYTES, MAX_METHODS, RPC_VERSION } from './protocol.js';
-import { cancelledError, checkTimeout, closedError, errorFromFrame } from './rpc-errors.js';
+import { cancelledError, checkTimeout, closedError, codecError, errorFromFrame } from './rpc-errors.js';
 import type { CallOptions } from './service.js';
 import type { RpcSession } from './session.js';
 
@@ -31,6 +32,9 @@ export class Caller {
   readonly #pending = new CallTable<PendingCall>();
   /** What the peer serves, and the number of each method. */
   readonly #methods = new Map<string, number>();
+  /** How the peer encodes, if it has told; and who was found to do the same. */
+  #peerCodec: string | undefined;
+  #sameCodec: Codec | undefined;
   /** The one that was called last, and its number if the peer has told it: most calls are of the same method as those before. */
   #lastMethod = '';
   #lastNumber: number | undefined;
@@ -105,6 +109,7 @@ export class Caller {
       return;
     }
     if (session.end !== undefined) throw closedError(session.end);
+    if (settings.codec !== this.#sameCodec) this.#compare(settings.codec);
     if (this.#pending.size >= settings.maxPendingCalls) {
       throw new VerbmqError(
         'ERR_VERBMQ_OVERLOADED',
@@ -136,7 +141,7 @@ export class Caller {
         (streamIn ? STREAM_IN : 0) |
         (call.stream === undefined ? 0 : STREAM_OUT);
       writer.start(CALL, flags, id);
-      if (number === undefined) writer.text(call.method);
+      if (number === undefined) writer.text(call.method).text(settings.codec.name);
       else writer.number(number);
       if (timeoutMs !== undefined) writer.number(Math.max(0, Math.ceil(timeoutMs)));
       if (options?.metadata !== undefined) writeMetadata(writer, options.metadata);
@@ -160,6 +165,13 @@ export class Caller {
     if (signal !== undefined) call.watch(signal);
     if (streamIn) void this.#pump(call, body);
     if (call.stream !== undefined) call.stream.open();
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_DECODE` */
+  #compare(codec: Codec): void {
+    if (this.#peerCodec === undefined) return; // calls tell the name of theirs as long
+    if (codec.name !== this.#peerCodec) throw codecError(codec.name, this.#peerCodec);
+    this.#sameCodec = codec;
   }
 
   #numberOf(method: string): number | undefined {
@@ -312,6 +324,10 @@ export class Caller {
   #learnMethods(reader: FrameReader): void {
     if (reader.flags !== RPC_VERSION) throw new FrameError(`version ${reader.flags} of rpc`);
     if (reader.id !== this.#methods.size) throw new FrameError('methods that do not follow those before');
+    const codec = reader.text(MAX_METHOD_BYTES);
+    if (this.#peerCodec !== undefined && codec !== this.#peerCodec)
+      throw new FrameError('methods of another codec');
+    this.#peerCodec = codec;
     while (reader.remaining > 0) {
       if (this.#methods.size >= MAX_METHODS) throw new FrameError('too many methods');
       const name = reader.text(MAX_METHOD_BYTES);

@@ -13,7 +13,7 @@ import {
 } from './limits.js';
 import type { CallerSettings } from './pending-call.js';
 import { INITIAL_WINDOW, MAX_METHOD_BYTES } from './protocol.js';
-import { checkTimeout } from './rpc-errors.js';
+import { checkCodec, checkTimeout } from './rpc-errors.js';
 import type { CallOptions, Client, ServerStream, Service } from './service.js';
 import { RpcSession } from './session.js';
 
@@ -95,7 +95,7 @@ class ClientCalls {
   constructor(connection: Connection, options: ClientOptions) {
     if (options.timeoutMs !== undefined) checkTimeout(options.timeoutMs);
     this.#settings = {
-      codec: options.codec ?? new MsgpackCodec(),
+      codec: checkCodec(options.codec ?? new MsgpackCodec()),
       timeoutMs: options.timeoutMs,
       maxPendingCalls: checkInteger('maxPendingCalls', options.maxPendingCalls ?? 65_536, 1, 2 ** 31),
       streamWindowBytes: checkInteger(

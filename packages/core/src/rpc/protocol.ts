@@ -3,14 +3,14 @@
  *
  * | frame | after type, flags and call id |
  * |---|---|
- * | `call` | method (its number, or its name where `NAMED`), [milliseconds left], [metadata], body |
+ * | `call` | method (its number, or where `NAMED` its name and that of the codec), [milliseconds left], [metadata], body |
  * | `cancel`, `end` | nothing |
  * | `item` | body |
  * | `credit` | bytes |
  * | `piece` | the next bytes of a body that was announced as `PARTIAL` |
  * | `result` | [metadata], body |
  * | `error` | [metadata], code, reason, message, [details as a body] |
- * | `methods` | (call id: the number of the first) names: what the server serves. Each frame goes on where the one before ended |
+ * | `methods` | (call id: the number of the first) the codec's name, names: what the server serves, and how it encodes. Each frame goes on where the one before ended |
  *
  * Numbers are LEB128 of up to 53 bits, texts are UTF-8 behind their length in bytes. A body is the rest of the frame;
  * where `PARTIAL`, its length stands there instead, and pieces follow, so that a large body never keeps other calls
@@ -71,6 +71,6 @@ export const MAX_METADATA_BYTES = 8 * 1024;
 /** The most of a text that travels with an error, in bytes; the rest is cut off. */
 export const MAX_ERROR_TEXT_BYTES = 8 * 1024;
 
-/** The longest name of a method, in bytes, and the most methods that one side may serve. */
+/** The longest name of a method or a codec, in bytes, and the most methods that one side may serve. */
 export const MAX_METHOD_BYTES = 255;
 export const MAX_METHODS = 4096;

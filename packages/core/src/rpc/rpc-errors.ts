@@ -1,4 +1,6 @@
+import type { Codec } from '../codec/codec.js';
 import { type ErrorCode, VerbmqError } from '../contract/errors.js';
+import { MAX_METHOD_BYTES } from './protocol.js';
 import { RemoteError } from './remote-error.js';
 
 /** The codes with which the rpc of the peer refuses or ends a call; whether the handler may have run by then. */
@@ -45,6 +47,24 @@ export function cancelledError(method: string, reason: unknown): VerbmqError {
   return new VerbmqError('ERR_VERBMQ_CANCELLED', `the call of ${method} was cancelled by its AbortSignal`, {
     cause: reason,
   });
+}
+
+/** Both sides tell their codecs, so that no body is taken for something else. */
+export function codecError(own: string, peer: string): VerbmqError {
+  return new VerbmqError(
+    'ERR_VERBMQ_DECODE',
+    `this side has the codec ${JSON.stringify(own)}, the peer ${JSON.stringify(peer)}: use the same one on both`,
+    { reason: 'codec' },
+  );
+}
+
+/** @throws TypeError or RangeError for a codec that cannot be told of. */
+export function checkCodec(codec: Codec): Codec {
+  if (typeof codec.name !== 'string') throw new TypeError('a codec has a name');
+  if (Buffer.byteLength(codec.name) > MAX_METHOD_BYTES) {
+    throw new RangeError(`the name of a codec may have ${MAX_METHOD_BYTES} bytes at most`);
+  }
+  return codec;
 }
 
 export function closedError(end: VerbmqError): VerbmqError {

@@ -15,6 +15,7 @@ import {
 } from './limits.js';
 import { INITIAL_WINDOW, MAX_METHOD_BYTES, MAX_METHODS } from './protocol.js';
 import { describeError, type ErrorDescription } from './remote-error.js';
+import { checkCodec } from './rpc-errors.js';
 import { type Method, ServerCore, type ServerInterceptor } from './server-core.js';
 import type { Service } from './service.js';
 import { RpcSession } from './session.js';
@@ -99,7 +100,7 @@ export class RpcServer implements AsyncDisposable {
     const integer = (name: keyof ServeOptions, otherwise: number, min: number, max: number): number =>
       checkInteger(name, options[name] ?? otherwise, min, max);
     this.#core = new ServerCore(methodsOf(service), {
-      codec: options.codec ?? new MsgpackCodec(),
+      codec: checkCodec(options.codec ?? new MsgpackCodec()),
       maxConcurrentCalls: integer('maxConcurrentCalls', 65_536, 1, 2 ** 31),
       maxConcurrentCallsPerConnection: integer('maxConcurrentCallsPerConnection', 16_384, 1, 2 ** 31),
       maxBodyBytes: integer('maxBodyBytes', DEFAULT_MAX_BODY_BYTES, 1, MAX_BODY_BYTES),
