@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { until, verbmqErrorOf } from '../rpc/support.js';
 import type { SetUp } from '../support/set-up.js';
 import { codecs } from './codecs.js';
+import { signals } from './signals.js';
 import { brokered, take } from './support.js';
 import { tracing } from './tracing.js';
 
@@ -12,6 +13,7 @@ export function topics(name: string, setUp: SetUp): void {
   describe(`publish and subscribe over ${name}`, () => {
     describe('headers and tracing', () => tracing(setUp));
     describe('codecs', () => codecs(setUp));
+    describe('signals', () => signals(setUp));
 
     test('events reach those who have subscribed to their topic, in order', async () => {
       const { broker, connect } = await brokered(setUp);

@@ -6,6 +6,7 @@ import { Gate, until, verbmqErrorOf } from '../rpc/support.js';
 import { isPending, turns } from '../support/expectations.js';
 import { type SetUp, stretched } from '../support/set-up.js';
 import { codecs } from './codecs.js';
+import { signals } from './signals.js';
 import { brokered, take } from './support.js';
 import { tracing } from './tracing.js';
 
@@ -13,6 +14,7 @@ export function queues(name: string, setUp: SetUp): void {
   describe(`queues over ${name}`, () => {
     describe('headers and tracing', () => tracing(setUp));
     describe('codecs', () => codecs(setUp));
+    describe('signals', () => signals(setUp));
 
     test('what is pushed is done, in order, once', async () => {
       const { broker, connect } = await brokered(setUp);

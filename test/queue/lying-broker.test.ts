@@ -23,6 +23,7 @@ describe('a broker that lies to a client of its queues', () => {
     ['a number', 5],
     ['no tag', { attempt: 1, body: 1 }],
     ['a bad tag', { tag: 'x', attempt: 1, body: 1 }],
+    ['headers that are none', { tag: 1, attempt: 1, body: 1, headers: { a: 1 } }],
     ['a bad attempt', { tag: 1, attempt: null, body: 1 }],
   ])('%s as work ends that consumer alone', async (_, delivery) => {
     const { jobs, server, connection } = await lying({ 'queue:work': () => giving(delivery) });
@@ -44,17 +45,22 @@ describe('a broker that lies to a client of its queues', () => {
 
   test('work beyond what was asked for is not begun', async () => {
     const work = Array.from({ length: 100 }, (_, tag) => ({ tag, attempt: 1, body: tag }));
-    const { jobs } = await lying({ 'queue:work': () => from(work) });
+    const { jobs } = await lying({ 'queue:work': () => giving(...work) });
+    const controller = new AbortController();
     let running = 0;
     let most = 0;
-    await jobs.work(
-      async () => {
-        most = Math.max(most, ++running);
-        await new Promise((resolve) => setImmediate(resolve));
-        running--;
-      },
-      { concurrency: 3 },
-    );
+    let done = 0;
+    await jobs
+      .work(
+        async () => {
+          most = Math.max(most, ++running);
+          await new Promise((resolve) => setImmediate(resolve));
+          running--;
+          if (++done === work.length) controller.abort();
+        },
+        { concurrency: 3, signal: controller.signal, leaveTimeoutMs: 20 },
+      )
+      .catch(() => {});
     expect(most).toBe(3);
   });
 
@@ -153,6 +159,17 @@ describe('a broker that lies to a client of its queues', () => {
     expect((await verbmqErrorOf(working)).code).toBe('ERR_VERBMQ_CLOSE_TIMEOUT');
     await until(() => server.stats().running === 0);
     expect(connection.state).toBe('open');
+  });
+
+  test('work that came before it ended is not begun: nobody can be told of it', async () => {
+    const work = Array.from({ length: 10 }, (_, tag) => ({ tag, attempt: 1, body: tag }));
+    const { jobs, server } = await lying({ 'queue:work': () => from(work) });
+    const consumed = jobs.consume({ prefetch: 10 });
+    const first = consumed.next();
+    await until(() => server.stats().handled === 1);
+    await turns();
+    await first;
+    expect(await consumed.next()).toEqual({ done: true, value: undefined });
   });
 
   test('one that gives work for ever is not read for ever by who leaves', async () => {

@@ -124,6 +124,7 @@ export class Queue<Body> {
     };
     // What was begun is finished first. What comes meanwhile is not begun, and goes to others when the queue learns that we leave.
     const leave = async (): Promise<void> => {
+      await undefined; // a handler that has the signal fire before it returns is not among those that run yet
       await Promise.all(running);
       await deliveries.leave();
     };

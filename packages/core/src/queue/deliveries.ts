@@ -43,9 +43,12 @@ export class Deliveries<Body> {
     try {
       // A broker that keeps to the prefetch gives nothing more before it has read these. One that does not read them waits as well.
       await this.#verdicts.fewerThan(this.#settings.prefetch);
-      const { done, value } = await this.#stream.next();
-      // A job that comes when this consumer leaves is not begun, and goes to others.
-      if (done !== true && this.#left === undefined) return new GivenJob<Body>(value, this.#verdicts);
+      for (;;) {
+        const { done, value } = await this.#stream.next();
+        if (done === true) break;
+        // A job that nobody can be told of, because this consumer leaves or is lost, is not begun: it goes to others.
+        if (!this.#verdicts.ended) return new GivenJob<Body>(value, this.#verdicts);
+      }
     } catch (error) {
       if (this.#left === undefined) {
         this.#left = Promise.resolve();

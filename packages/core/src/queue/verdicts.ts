@@ -8,6 +8,11 @@ export class Verdicts implements AsyncIterableIterator<Verdict, undefined> {
   #whenRoom: (() => void)[] = [];
   #ended = false;
 
+  /** Nobody hears what is said from now on. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   /** After the end, nothing is taken any more. */
   push(item: Verdict): void {
     if (this.#ended) return;

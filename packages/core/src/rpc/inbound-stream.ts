@@ -126,11 +126,17 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   /** Ends the stream from this side: a read that waits, or the next one, fails with `ERR_VERBMQ_CANCELLED`. */
   cancel(reason?: unknown): void {
     if (this.#ended) return;
-    this.#drop();
+    this.discard();
     this.fail(
       new VerbmqError('ERR_VERBMQ_CANCELLED', 'the stream was cancelled by its reader', { cause: reason }),
     );
     this.#hooks.abandon(reason);
+  }
+
+  /** Forgets what has arrived and was not read. */
+  discard(): void {
+    this.#items = [];
+    this.#head = 0;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -138,22 +144,17 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   }
 
   #leave(reason: unknown): void {
-    this.#drop();
+    this.discard();
     this.#failed = false;
     if (this.#ended) return;
     this.end();
     this.#hooks.abandon(reason);
   }
 
-  #drop(): void {
-    this.#items = [];
-    this.#head = 0;
-  }
-
   #shift(): void {
     this.#items[this.#head++] = undefined as unknown as Item;
     if (this.#head === this.#items.length) {
-      this.#drop();
+      this.discard();
     } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;

@@ -87,6 +87,7 @@ export class PendingCall implements Abortable, IncomingCall, Sender {
 
   onAbort(reason: unknown): void {
     const error = cancelledError(this.method, reason);
+    this.stream?.discard(); // who cancels wants nothing more
     this.caller.cancel(this, this.left ? error.withUnknownOutcome() : error);
   }
 
