@@ -1,7 +1,11 @@
-import { type CallContext, rpcStats } from '@verbmq/core/rpc';
+import { type CallContext, rpcStats, serve } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
+import { turns } from '../../support/expectations.js';
+import { take } from '../../support/messages.js';
+import { connectPair } from '../../support/pair.js';
 import type { SetUp } from '../../support/set-up.js';
 import { stretched } from '../../support/set-up.js';
+import { DEADLINE, ERROR, named, PARTIAL, RAW } from '../frames.js';
 import { collect, errorOf, fired, from, Gate, served, until, verbmqErrorOf } from '../support.js';
 
 export function cancellation(setUp: SetUp): void {
@@ -49,6 +53,40 @@ export function cancellation(setUp: SetUp): void {
     expect((await call).code).toBe('ERR_VERBMQ_RPC_DEADLINE');
     await until(() => reason !== undefined);
     expect((reason as { code: string }).code).toMatch(/ERR_VERBMQ_(RPC_DEADLINE|CANCELLED)/);
+  });
+
+  test('a server ends a call whose caller is silent when its time is over', async () => {
+    const { client: raw, server: far } = await connectPair(setUp);
+    const remaining: number[] = [];
+    const reasons: unknown[] = [];
+    const server = serve(far, {
+      hang: async (_: unknown, call: CallContext) => {
+        remaining.push(call.remainingMs as number);
+        await turns(20);
+        remaining.push(call.remainingMs as number);
+        await fired(call.signal);
+        reasons.push(call.signal.reason);
+        remaining.push(call.remainingMs as number);
+      },
+    });
+    const timeoutMs = Math.min(stretched(60), 127); // one byte in the frame
+    await take(raw, 1); // the names of the methods
+    const answer = take(raw, 2);
+    const start = performance.now();
+    // With a body, and with one that is promised and never comes: then no handler runs.
+    await raw.send(Uint8Array.from(named(1, 'hang', DEADLINE, timeoutMs)));
+    await raw.send(Uint8Array.from(named(2, 'hang', DEADLINE | PARTIAL | RAW, timeoutMs, 100)));
+    for (const frame of await answer) {
+      expect(frame[0]).toBe(ERROR);
+      expect(Buffer.from(frame).toString()).toContain('ERR_VERBMQ_RPC_DEADLINE');
+    }
+    expect(performance.now() - start).toBeGreaterThanOrEqual(timeoutMs - 1);
+    await until(() => remaining.length === 3);
+    expect(reasons).toEqual([expect.objectContaining({ code: 'ERR_VERBMQ_RPC_DEADLINE' })]);
+    expect(remaining[0]).toBeLessThanOrEqual(timeoutMs);
+    expect(remaining[1]).toBeLessThan(remaining[0] as number);
+    expect(remaining[2]).toBe(0);
+    expect(server.stats()).toMatchObject({ running: 0, failed: 2 });
   });
 
   test("the client's own timeout holds for calls that set none", async () => {

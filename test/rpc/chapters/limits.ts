@@ -1,5 +1,6 @@
 import { client, rpcStats, serve } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
+import { abortAfterTest, listenForTest, transportForTest } from '../../support/pair.js';
 import { inGuest, type SetUp, stretched } from '../../support/set-up.js';
 import { Gate, served, until, verbmqErrorOf } from '../support.js';
 
@@ -33,6 +34,30 @@ export function limits(setUp: SetUp): void {
     expect(server.stats()).toMatchObject({ refused: 1, handled: 4 });
   });
 
+  test('the limit is one for all connections of a server', async () => {
+    const gate = new Gate();
+    const listener = await listenForTest(setUp);
+    const service = { wait: () => gate.opened };
+    const server = serve(listener, service, { maxConcurrentCalls: 3 });
+    const transport = transportForTest(setUp);
+    const connect = async () => client<typeof service>(abortAfterTest(await transport.connect(listener.url)));
+    const [one, other] = [await connect(), await connect()];
+    const running = [one.wait(), one.wait(), other.wait()];
+    await until(() => server.stats().running === 3);
+    for (const api of [one, other]) {
+      expect(await verbmqErrorOf(api.wait())).toMatchObject({
+        code: 'ERR_VERBMQ_OVERLOADED',
+        reason: 'concurrency',
+        retryable: true,
+      });
+    }
+    gate.open();
+    await Promise.all(running);
+    await until(() => server.stats().running === 0);
+    await Promise.all([one.wait(), other.wait()]);
+    expect(server.stats()).toMatchObject({ connections: 2, refused: 2, handled: 5 });
+  });
+
   test('one connection cannot take all of it', async () => {
     const { api } = await served(
       setUp,
@@ -59,6 +84,34 @@ export function limits(setUp: SetUp): void {
     await Promise.all(calls);
     await api.wait();
     expect(rpcStats(near).pendingCalls).toBe(0);
+  });
+
+  test('a caller whose answers wait is refused with the reason backlog, until it has read them', async () => {
+    const maxBacklogBytes = 1024 * 1024;
+    const { api, near, far, server } = await served(
+      setUp,
+      { large: () => new Uint8Array(60_000) },
+      { serve: { maxBacklogBytes } },
+    );
+    await api.large();
+    near.pause();
+    const calls: Promise<Uint8Array>[] = [];
+    while (rpcStats(far).backlogBytes <= maxBacklogBytes) {
+      calls.push(api.large());
+      await until(() => server.stats().handled === calls.length + 1);
+    }
+    const refused = verbmqErrorOf(api.large());
+    await until(() => server.stats().refused === 1);
+    near.resume();
+    expect(await refused).toMatchObject({
+      code: 'ERR_VERBMQ_OVERLOADED',
+      reason: 'backlog',
+      retryable: true,
+      outcome: undefined,
+    });
+    for (const body of await Promise.all(calls)) expect(body.byteLength).toBe(60_000);
+    expect((await api.large()).byteLength).toBe(60_000);
+    expect(server.stats()).toMatchObject({ refused: 1 });
   });
 
   test('a caller that does not read its answers is refused, and sent away at last', async () => {
