@@ -56,6 +56,25 @@ describe('a tree of topics', () => {
     );
   });
 
+  test.each([10, 1000, 100_000])('finds its way among %i patterns in as many steps', (count) => {
+    const tree = new TopicTree<string>();
+    for (const pattern of ['a.b.c', 'a.*.c', '*.b.#', '#.c', '#']) tree.add(pattern, pattern);
+    const shapes = [
+      (n: number) => `x${n}.b.c`,
+      (n: number) => `a.x${n}.c`,
+      (n: number) => `a.b.x${n}`,
+      (n: number) => `*.x${n}`,
+      (n: number) => `#.x${n}`,
+      (n: number) => `a.b.c.x${n}.#`,
+      (n: number) => `a.*.#.x${n}.*`,
+    ];
+    for (let n = 0; n < count; n++) tree.add(shapes[n % shapes.length]!(n), `other ${n}`);
+    expect(tree.size).toBe(count + 5);
+    expect(tree.match('a.b.c').size).toBe(5);
+    // Measured with 10 patterns; a look at each would take 100,000.
+    expect(tree.visits).toBeLessThanOrEqual(40);
+  });
+
   test('patterns that could be matched in countless ways take no time', () => {
     const tree = new TopicTree<number>();
     for (let i = 0; i < 32; i++) tree.add([...new Array<string>(i).fill('#'), 'z'].join('.'), i);

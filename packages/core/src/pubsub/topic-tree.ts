@@ -23,10 +23,16 @@ class Node<T> {
 export class TopicTree<T> {
   readonly #root = new Node<T>(false);
   #size = 0;
+  #visits = 0;
 
   /** How many values there are. */
   get size(): number {
     return this.#size;
+  }
+
+  /** How many places in the tree all matches so far have looked at, and values they have found. */
+  get visits(): number {
+    return this.#visits;
   }
 
   /** @throws TypeError for what is no pattern. */
@@ -71,6 +77,7 @@ export class TopicTree<T> {
     for (const word of topicWords(topic)) {
       const next = new Set<Node<T>>();
       for (const node of reached) {
+        this.#visits++;
         if (node.anyWords) next.add(node);
         const exact = node.children.get(word);
         if (exact !== undefined) next.add(exact);
@@ -82,6 +89,7 @@ export class TopicTree<T> {
     }
     const values = new Set<T>();
     for (const node of reached) for (const value of node.values) values.add(value);
+    this.#visits += reached.size + values.size;
     return values;
   }
 }
