@@ -1,5 +1,6 @@
+import { MsgpackCodec } from '@verbmq/core/codec';
 import { rpcStats } from '@verbmq/core/rpc';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { expectBytes, pattern } from '../../support/messages.js';
 import { inGuest, type SetUp } from '../../support/set-up.js';
 import { collect, from, served, until, verbmqErrorOf } from '../support.js';
@@ -28,6 +29,58 @@ export function largeBodies(setUp: SetUp): void {
       const { inner } = (await api.echo({ inner: bytes })) as { inner: Uint8Array };
       expectBytes(inner, bytes);
     }
+  });
+
+  test('bytes meet no codec, and leave from where they lie', async () => {
+    let encoded = 0;
+    class CountingCodec extends MsgpackCodec {
+      override encode(value: unknown, reserve: number): Uint8Array {
+        encoded++;
+        return super.encode(value, reserve);
+      }
+      override encodeInto(value: unknown, target: Buffer, offset: number): number {
+        encoded++;
+        return super.encodeInto(value, target, offset);
+      }
+      override decode(bytes: Uint8Array, start: number, end: number): unknown {
+        encoded++;
+        return super.decode(bytes, start, end);
+      }
+    }
+    const codec = new CountingCodec();
+    const { api, near, far } = await served(
+      setUp,
+      {
+        echo: (body: Uint8Array) => body,
+        async *items() {
+          yield pattern(500);
+        },
+      },
+      { client: { codec }, serve: { codec } },
+    );
+    const sent = vi.spyOn(near, 'trySendBehind');
+    for (const length of [1, 100, 10_000, 200_000]) {
+      const body = pattern(length, length);
+      sent.mockClear();
+      expectBytes(await api.echo(body), body);
+      // The connection gets the very body, where it puts head and body together itself.
+      if (length + 10 <= near.maxPartsBytes)
+        expect(sent.mock.calls.map((args) => args[3])).toEqual([expect.toSatisfy((data) => data === body)]);
+    }
+    for await (const item of api.items.stream()) expectBytes(item, pattern(500));
+    expect(encoded).toBe(0);
+
+    // What changes before it has left arrives changed: it was nowhere else.
+    far.pause();
+    const { messagesSent } = near.stats();
+    const body = new Uint8Array(LARGE);
+    const answer = api.echo(body);
+    await until(() => near.stats().messagesSent > messagesSent + 2);
+    body.fill(7, LARGE - MIB);
+    far.resume();
+    const echoed = await answer;
+    expect([echoed[0], echoed[LARGE - MIB], echoed[LARGE - 1]]).toEqual([0, 7, 7]);
+    expect(encoded).toBe(0);
   });
 
   test('several large bodies at once, in both directions', async () => {
