@@ -68,7 +68,7 @@ test('a server that hangs for longer than its peer waits, and wakes, has its ses
   const transport = clientTransport({
     heartbeatIntervalMs: 50,
     peerTimeoutMs: 200,
-    handshakeTimeoutMs: 100,
+    handshakeTimeoutMs: 1000,
     resumeWindowMs: 20_000,
   });
   const client = asAuto(abortAfterTest(await transport.connect(await server.url())));
