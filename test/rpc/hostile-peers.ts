@@ -1,3 +1,4 @@
+// Longer than 300 lines: it is one list of what a peer can try.
 import type { Connection } from '@verbmq/core';
 import { client, rpcStats } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
