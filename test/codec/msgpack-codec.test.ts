@@ -61,6 +61,7 @@ describe('what cannot be encoded', () => {
   cycle.self = cycle;
   const values: [string, unknown][] = [
     ['a function', { a: () => 1 }],
+    ["a plain object's own toJSON", { a: { toJSON: () => 5 } }],
     ['a symbol', [Symbol('a')]],
     ['a BigInt beyond 64 bits', 2n ** 70n],
     ['a cycle', cycle],

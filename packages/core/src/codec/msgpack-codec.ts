@@ -32,7 +32,8 @@ const PACK_BUFFER_BYTES = 32 * 1024;
 /**
  * MessagePack by msgpackr. Numbers, strings, booleans, `null`, `undefined`, arrays, plain objects, `BigInt` of 64 bits,
  * `Date` and binary data survive; a `Map` arrives as an object, a `Set` as an array, typed arrays and `Buffer` as
- * bytes, an object with `toJSON` as what that answers. Functions, symbols, larger `BigInt`s and cycles are refused.
+ * bytes, an object of a class that has `toJSON` as what that answers. Functions (also the `toJSON` that a plain object has of its
+ * own), symbols, larger `BigInt`s and cycles are refused.
  */
 export class MsgpackCodec implements Codec {
   readonly name = 'msgpack';
