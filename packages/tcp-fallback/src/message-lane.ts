@@ -1,5 +1,5 @@
 import type { VerbmqError } from '@verbmq/core';
-import { Fifo } from '@verbmq/core/transport-kit';
+import { Fifo, messageGone } from '@verbmq/core/transport-kit';
 import { FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES } from './frame.js';
 import type { SendCredit } from './send-credit.js';
 import type { Waiter, WriteBuilder } from './write-builder.js';
@@ -19,6 +19,8 @@ const QUEUED_OVERHEAD_BYTES = HEADER_BYTES;
 interface QueuedMessage {
   /** `undefined`: no message, but the CLOSE frame behind all of them. */
   readonly data: Uint8Array | undefined;
+  /** The length of the data when they came: those of the application may be transferred or resized while they wait. */
+  readonly bytes: number;
   sentBytes: number;
   /** Who waits for the memory. */
   readonly waiter: Waiter | undefined;
@@ -33,11 +35,14 @@ export function firstPayloadBytes(length: number): number {
 export class MessageLane {
   readonly #queue = new Fifo<QueuedMessage>();
   readonly #credit: SendCredit;
+  readonly #dropped: (mayGoOn: boolean) => void;
   /** What waits, in bytes. */
   bytes = 0;
 
-  constructor(credit: SendCredit) {
+  /** @param dropped a message is not sent, for its memory is gone; unless the connection may go on, a part of it was, or it was taken */
+  constructor(credit: SendCredit, dropped: (mayGoOn: boolean) => void) {
     this.#credit = credit;
+    this.#dropped = dropped;
   }
 
   get empty(): boolean {
@@ -45,19 +50,24 @@ export class MessageLane {
   }
 
   push(data: Uint8Array, waiter: Waiter | undefined): void {
-    this.bytes += data.byteLength + QUEUED_OVERHEAD_BYTES;
-    this.#queue.push({ data, sentBytes: 0, waiter });
+    const bytes = data.length;
+    this.bytes += bytes + QUEUED_OVERHEAD_BYTES;
+    this.#queue.push({ data, bytes, sentBytes: 0, waiter });
   }
 
   /** No message follows any more: says so behind those that wait. */
   pushClose(): void {
     this.bytes += QUEUED_OVERHEAD_BYTES;
-    this.#queue.push({ data: undefined, sentBytes: 0, waiter: undefined });
+    this.#queue.push({ data: undefined, bytes: 0, sentBytes: 0, waiter: undefined });
   }
 
   /** Adds the next piece to the write. `false`: nothing waits, or it must wait for credit or for the next write. */
   gather(builder: WriteBuilder): boolean {
-    const message = this.#queue.peek();
+    let message = this.#queue.peek();
+    while (message?.data !== undefined && message.data.length !== message.bytes) {
+      this.#drop(message);
+      message = this.#queue.peek();
+    }
     if (message === undefined || !builder.hasRoom(4 * HEADER_BYTES)) return false;
     const { data } = message;
     if (data === undefined) {
@@ -109,6 +119,13 @@ export class MessageLane {
     this.#end();
     if (message.waiter !== undefined) builder.wait(message.waiter);
     return true;
+  }
+
+  #drop({ bytes, sentBytes, waiter }: QueuedMessage): void {
+    this.bytes -= bytes - sentBytes;
+    this.#end();
+    waiter?.reject(messageGone());
+    this.#dropped(waiter !== undefined && sentBytes === 0);
   }
 
   #end(): void {

@@ -51,6 +51,14 @@ export function requestHead(
   return head;
 }
 
+/** Makes a WRITE of no bytes of one whose data are gone: it is answered in its turn like every other. */
+export function withoutData(head: Uint8Array): Uint8Array {
+  const view = viewOf(head);
+  view.setUint32(0, head.byteLength - HEADER_BYTES, true);
+  view.setUint32(HEADER_BYTES, 0, true);
+  return head;
+}
+
 /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` when the key exceeds the frame. */
 export function decodeRegion(payload: Uint8Array): Region {
   const view = viewOf(payload);

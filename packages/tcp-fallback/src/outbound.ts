@@ -3,6 +3,7 @@ import { VerbmqError } from '@verbmq/core';
 import { copyOf, Fifo } from '@verbmq/core/transport-kit';
 import { FrameType } from './frame.js';
 import { COPY_LIMIT_BYTES, firstPayloadBytes, MessageLane } from './message-lane.js';
+import { withoutData } from './one-sided-frames.js';
 import { SendCredit } from './send-credit.js';
 import { SocketWriter } from './socket-writer.js';
 import { type Waiter, WriteBuilder } from './write-builder.js';
@@ -16,6 +17,8 @@ interface QueuedFrame {
   readonly head: Uint8Array;
   /** The rest of the payload; it is not copied. */
   readonly data: Uint8Array | undefined;
+  /** The length of the data when they came. Only a WRITE has data of the application's, which may be gone when it leaves. */
+  readonly dataBytes: number;
   /** Called when it is part of a write. */
   readonly left: (() => void) | undefined;
 }
@@ -25,6 +28,8 @@ export interface OutboundHooks {
   roomAvailable(): void;
   /** What the receive window grants the peer now, in bytes; 0 for nothing. Asked before each write. */
   takeGrant(): number;
+  /** A message cannot be sent that was taken, or of which a part has left: its memory is gone. */
+  broken(): void;
 }
 
 const NO_BYTES = new Uint8Array(0);
@@ -45,7 +50,7 @@ export class Outbound {
   readonly #frames = new Fifo<QueuedFrame>();
   #messagesTurn = true;
   #pongDue = false;
-  /** The peer has granted credit, for which sends may be waiting. */
+  /** The peer has granted credit, or a message was dropped: sends may be waiting for that. */
   #granted = false;
 
   #scheduled = false;
@@ -62,7 +67,10 @@ export class Outbound {
   /** @param creditBytes the peer's receive window. */
   constructor(socket: Socket, creditBytes: number, highWaterMarkBytes: number, hooks: OutboundHooks) {
     this.#credit = new SendCredit(creditBytes);
-    this.#messages = new MessageLane(this.#credit);
+    this.#messages = new MessageLane(this.#credit, (mayGoOn) => {
+      this.#granted = true;
+      if (!mayGoOn) this.#hooks.broken();
+    });
     this.#highWaterMarkBytes = highWaterMarkBytes;
     this.#hooks = hooks;
     this.#writer = new SocketWriter(socket, () => {
@@ -153,7 +161,7 @@ export class Outbound {
 
   /** Sends a frame of a one-sided operation, in order with its like. `data` must not change until it has left. */
   oneSided(head: Uint8Array, data?: Uint8Array, left?: () => void): void {
-    this.#frames.push({ head, data, left });
+    this.#frames.push({ head, data, dataBytes: data?.length ?? 0, left });
     this.schedule();
   }
 
@@ -253,9 +261,11 @@ export class Outbound {
     const frame = this.#frames.peek();
     if (frame === undefined || !this.#builder.hasRoom(frame.head.byteLength)) return false;
     this.#frames.shift();
-    this.#builder.copy(frame.head);
-    if (frame.data !== undefined) this.#builder.borrow(frame.data);
-    frame.left?.();
+    const { head, data, dataBytes, left } = frame;
+    const intact = data === undefined || data.length === dataBytes;
+    this.#builder.copy(intact ? head : withoutData(head));
+    if (intact && data !== undefined) this.#builder.borrow(data);
+    left?.();
     return true;
   }
 }

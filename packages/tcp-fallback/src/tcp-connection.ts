@@ -67,6 +67,7 @@ export class TcpConnection extends Connection {
         this.#maybeEndSocket();
       },
       takeGrant: () => this.#window.takeGrant(),
+      broken: () => this.abort('the memory of a message was transferred or resized while it was being sent'),
     });
     this.#requester = new OneSidedRequester(this.#outbound, peer.oneSidedWindowBytes);
     this.#inbound = new Inbound(

@@ -102,6 +102,24 @@ export function oneSided(setUp: SetUp): void {
     expect((await take(pair.server, 1)).map(numberOf)).toEqual([1]);
   });
 
+  testOneSided(
+    'memory that is transferred under a write fails that write or none, and nothing else',
+    async () => {
+      const pair = await connectPair(setUp);
+      const { owned, remote } = await share(pair, 3_000_000, access);
+      const taken = [pattern(100), pattern(200_000), pattern(3_000_000)];
+      const writes = taken.map((data) => settled(remote.write(0, data)));
+      const other = remote.write(0, pattern(300_000, 7));
+      for (const { buffer } of taken) structuredClone(buffer, { transfer: [buffer as ArrayBuffer] });
+      for (const outcome of await Promise.all(writes)) expect(['ok', TypeError]).toContain(outcome);
+      await other;
+      expectBytes(owned.data.subarray(0, 300_000), pattern(300_000, 7));
+      await pair.client.send(numbered(1));
+      expect((await take(pair.server, 1)).map(numberOf)).toEqual([1]);
+      expect(await pair.client.close()).toMatchObject({ graceful: true });
+    },
+  );
+
   testOneSided('write changes the memory of the owner, there and nowhere else', async () => {
     const pair = await connectPair(setUp);
     const { owned, remote } = await share(pair, 5000, access);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { testNeeding } from '../../support/conformance-test.js';
-import { failure } from '../../support/expectations.js';
-import { expectBytes, pattern, take } from '../../support/messages.js';
+import { failure, settled } from '../../support/expectations.js';
+import { expectBytes, numbered, pattern, take } from '../../support/messages.js';
 import { connectPair } from '../../support/pair.js';
 import { inGuest, type SetUp, stretched } from '../../support/set-up.js';
 
@@ -11,7 +11,52 @@ const USUAL = [0, 1, 2, 3, 4, 7, 8, 9, 63, 64, 65, 255, 256, 257, 1023, 1024, 10
 /** Both sides' limit in this chapter, so that the largest message can be tried: an odd number, to hit no alignment. */
 const LIMIT = inGuest ? 1024 * 1024 + 3 : 8 * 1024 * 1024 + 3;
 
+/** TypeScript's library for this version of Node does not know of them. */
+function makeResizable(bytes: number, maxByteLength: number): ArrayBuffer & { resize(bytes: number): void } {
+  const Resizable = ArrayBuffer as unknown as new (
+    bytes: number,
+    options: object,
+  ) => ArrayBuffer & { resize(bytes: number): void };
+  return new Resizable(bytes, { maxByteLength });
+}
+
 export function sizes(setUp: SetUp): void {
+  test('memory that is transferred or resized under a send fails that send or none, and nothing else', async () => {
+    const { client, server } = await connectPair(setUp, { both: { highWaterMarkBytes: 300_000 } });
+    const resizable = makeResizable(100_000, 200_000);
+    // Some find room, and some wait.
+    const messages = [
+      pattern(100_000, 1),
+      new Uint8Array(resizable),
+      pattern(200_000, 2),
+      pattern(2000, 3),
+      pattern(400_000, 4),
+    ];
+    const sends = messages.map((data) => settled(client.send(data)));
+    for (const { buffer } of messages) {
+      if (buffer === resizable) resizable.resize(50);
+      else structuredClone(buffer, { transfer: [buffer as ArrayBuffer] });
+    }
+    const last = client.send(numbered(99));
+    const arrived: number[] = [];
+    const all = new Promise<void>((resolve) => {
+      server.onMessage(({ data }) => {
+        arrived.push(data.length);
+        if (data.length === numbered(99).length) resolve();
+      });
+    });
+    const outcomes = await Promise.all(sends);
+    for (const outcome of outcomes) expect(['ok', TypeError]).toContain(outcome);
+    await last;
+    await all;
+    const lengths = [100_000, 100_000, 200_000, 2000, 400_000];
+    const sent = lengths.filter((_, index) => outcomes[index] === 'ok');
+    expect(arrived).toEqual([...sent, numbered(99).length]);
+    await client.drain();
+    expect(client.stats()).toMatchObject({ bytesBuffered: 0, bytesWaiting: 0, sendsWaiting: 0 });
+    expect(await client.close()).toMatchObject({ graceful: true });
+  });
+
   const around = setUp.boundaries.flatMap((length) => [length - 1, length, length + 1]);
   const testLarge = testNeeding('largeMessages', setUp);
   const lengths = [...new Set([...USUAL, ...around])].sort((a, b) => a - b);

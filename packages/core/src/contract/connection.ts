@@ -148,6 +148,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   /**
    * Sends one message. Resolves when the transport has taken the bytes: the caller may then reuse its buffer; it
    * does not say that the peer has them. While the transport is above its high-water mark the promise waits.
+   * Memory that is transferred or resized before fails the send with a `TypeError`, and the connection too where a part had left.
    * Messages arrive in the order of the calls. A lease passes to the connection with the call. The `data` of a
    * received message may be sent on and the message be released before the promise has resolved.
    *

@@ -188,6 +188,11 @@ export function memoryGone(): TypeError {
   return new TypeError('the memory of a one-sided operation was transferred before the operation was done');
 }
 
+/** The application's memory, of a message that has not left yet, is not there any more. */
+export function messageGone(): TypeError {
+  return new TypeError('the memory of a message was transferred or resized before the message had left');
+}
+
 /** @throws TypeError when it is not a bigint, RangeError when it does not fit 64 bits (signed or unsigned). */
 export function checkUint64(name: string, value: unknown): bigint {
   if (typeof value !== 'bigint') throw new TypeError(`${name} must be a bigint, not ${describe(value)}`);

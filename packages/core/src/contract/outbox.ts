@@ -1,4 +1,5 @@
 import type { VerbmqError } from './errors.js';
+import { messageGone } from './memory.js';
 import { copyOf } from './ordinary-memory.js';
 import type { OutgoingLease } from './outgoing-lease.js';
 import { isReused, noteBorrowed } from './reused-memory.js';
@@ -90,10 +91,16 @@ export class Outbox {
     this.#flushing = true;
     try {
       for (let next = this.#queue.peek(); next !== undefined; next = this.#queue.peek()) {
+        if (next.data.length !== next.bytes) {
+          this.#queue.shift();
+          next.lease?.owner.freeOutgoing(next.lease);
+          next.reject(messageGone());
+          continue;
+        }
         const taken = this.#hooks.submit(next.data, next.lease, true);
         if (taken === false) break;
         this.#queue.shift();
-        this.count(next.data.length);
+        this.count(next.bytes);
         if (taken === true) next.resolve();
         else taken.then(next.resolve, next.reject);
       }

@@ -5,6 +5,8 @@ import type { OutgoingLease } from './outgoing-lease.js';
 /** A send that waits for room in the transport. */
 export interface WaitingSend {
   readonly data: Uint8Array;
+  /** The length of the data when they came: those of the application may be transferred or resized while they wait. */
+  readonly bytes: number;
   readonly lease: OutgoingLease | undefined;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
@@ -34,16 +36,17 @@ export class SendQueue {
 
   /** @throws VerbmqError `ERR_VERBMQ_SEND_QUEUE_FULL`; a queue that is empty takes anything. */
   push(data: Uint8Array, lease: OutgoingLease | undefined): Promise<void> {
-    const held = this.#bytes + (this.length + 1) * OVERHEAD_BYTES + data.byteLength;
+    const held = this.#bytes + (this.length + 1) * OVERHEAD_BYTES + data.length;
     if (this.length > 0 && held > this.#maxBytes) {
       throw new VerbmqError(
         'ERR_VERBMQ_SEND_QUEUE_FULL',
         `${this.length} sends with ${this.#bytes} bytes wait already (maxQueuedBytes is ${this.#maxBytes}): await send() before the next one`,
       );
     }
-    this.#bytes += data.byteLength;
+    const bytes = data.length;
+    this.#bytes += bytes;
     return new Promise((resolve, reject) => {
-      this.#entries.push({ data, lease, resolve, reject });
+      this.#entries.push({ data, bytes, lease, resolve, reject });
     });
   }
 
@@ -52,7 +55,7 @@ export class SendQueue {
   }
 
   shift(): void {
-    this.#bytes -= this.#entries.shift()?.data.byteLength ?? 0;
+    this.#bytes -= this.#entries.shift()?.bytes ?? 0;
   }
 
   /** Empties the queue; every promise is rejected with `error`. */

@@ -18,6 +18,8 @@ export type Frame =
       readonly kind: 'message';
       readonly data: Uint8Array;
       /** Where the sender has only lent the bytes: they are copied at delivery. */
+      /** Its length when it was sent. */
+      readonly bytes: number;
       readonly borrowed: { resolve(): void; reject(error: unknown): void } | undefined;
     }
   /** The receiver has room again. */

@@ -2,7 +2,7 @@ import type { HostAddress, PathAddress } from '../contract/address.js';
 import type { Capabilities } from '../contract/capabilities.js';
 import { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
-import type { DescriptorFields, ResolvedMemoryAccess } from '../contract/memory.js';
+import { type DescriptorFields, messageGone, type ResolvedMemoryAccess } from '../contract/memory.js';
 import type { ResolvedConnectionOptions } from '../contract/options.js';
 import type { OutgoingLease } from '../contract/outgoing-lease.js';
 import { Heartbeat } from '../transport-kit/heartbeat.js';
@@ -53,7 +53,9 @@ export class MemoryConnection extends Connection {
     this.#operations = new Operations((frame) => this.#wire.push(frame));
     this.#wire = new Wire({
       judge: (frame) => this.#judge(frame),
-      deliver: (frame) => this.#peer.#deliver(frame),
+      deliver: (frame) => {
+        if (!isGone(frame)) this.#peer.#deliver(frame);
+      },
       departed: (frame) => this.#departed(frame),
       idle: () => this.#idle(),
       lose: () => this.lose(),
@@ -92,11 +94,11 @@ export class MemoryConnection extends Connection {
     this.#buffered += data.byteLength;
     if (lease === undefined && mayBorrow && data.byteLength >= BORROW_BYTES) {
       return new Promise((resolve, reject) => {
-        this.#wire.push({ kind: 'message', data, borrowed: { resolve, reject } });
+        this.#wire.push({ kind: 'message', data, bytes: data.length, borrowed: { resolve, reject } });
       });
     }
     const own = lease === undefined ? new Uint8Array(data) : data;
-    this.#wire.push({ kind: 'message', data: own, borrowed: undefined });
+    this.#wire.push({ kind: 'message', data: own, bytes: own.length, borrowed: undefined });
     return true;
   }
 
@@ -170,7 +172,8 @@ export class MemoryConnection extends Connection {
   }
 
   protected override async _write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
-    await this.#operations.ask(remote.key, { operation: 'write', offset, data });
+    // A copy: the application may transfer its memory meanwhile.
+    await this.#operations.ask(remote.key, { operation: 'write', offset, data: new Uint8Array(data) });
   }
 
   protected override async _fetchAdd(
@@ -235,8 +238,11 @@ export class MemoryConnection extends Connection {
 
   #departed(frame: Frame): void {
     if (frame.kind !== 'message') return;
-    this.#buffered -= frame.data.byteLength;
-    frame.borrowed?.resolve();
+    this.#buffered -= frame.bytes;
+    if (isGone(frame)) {
+      this.#credits.give(frame.bytes, 1);
+      frame.borrowed?.reject(messageGone());
+    } else frame.borrowed?.resolve();
   }
 
   #idle(): void {
@@ -253,6 +259,11 @@ export class MemoryConnection extends Connection {
     this.#heartbeat.stop();
     this.#regions.clear();
   }
+}
+
+/** Whether the application has transferred the memory of a message that it had lent. */
+function isGone(frame: Frame): boolean {
+  return frame.kind === 'message' && frame.data.length !== frame.bytes;
 }
 
 /** What the owner does for a one-sided operation of the peer. */

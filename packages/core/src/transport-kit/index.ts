@@ -11,6 +11,7 @@ export {
   decodeDescriptor,
   encodeDescriptor,
   memoryGone,
+  messageGone,
   type ResolvedMemoryAccess,
 } from '../contract/memory.js';
 export type { MessageOwner } from '../contract/message.js';
