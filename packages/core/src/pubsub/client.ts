@@ -4,7 +4,7 @@ import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { checkInteger } from '../contract/options.js';
 import { type ClientOptions, client } from '../rpc/client.js';
-import { checkHeaders, type MessageHeaders, NO_HEADERS } from '../rpc/message-headers.js';
+import { checkHeaders, type MessageHeaders, receivedHeaders } from '../rpc/message-headers.js';
 import { RemoteError } from '../rpc/remote-error.js';
 import { codecError } from '../rpc/rpc-errors.js';
 import type { CallOptions, Client, ServerStream } from '../rpc/service.js';
@@ -158,7 +158,7 @@ class OpenSubscription<Body> implements Subscription<Body> {
     const event = this.#codec.decode(bytes, 0, bytes.byteLength) as PubsubEvent<Body> | null | undefined;
     if (typeof event?.topic !== 'string') throw nonsense();
     const { topic, body } = event;
-    const headers = headersOf(event.headers);
+    const headers = receivedHeaders(event.headers, nonsense);
     if (pubsubChannels.event.hasSubscribers) {
       pubsubChannels.event.traceSync(() => {}, { topic, connection: this.#connection, headers });
     }
@@ -179,14 +179,6 @@ class OpenSubscription<Body> implements Subscription<Body> {
 function raised(error: unknown): unknown {
   if (!(error instanceof RemoteError) || error.code !== 'ERR_VERBMQ_OVERLOADED') return error;
   return new VerbmqError('ERR_VERBMQ_OVERLOADED', error.message, { cause: error, reason: 'subscriber' });
-}
-
-function headersOf(headers: unknown): MessageHeaders {
-  try {
-    return checkHeaders(headers) ?? NO_HEADERS;
-  } catch (error) {
-    throw nonsense(error);
-  }
 }
 
 function nonsense(cause?: unknown): VerbmqError {

@@ -1,5 +1,5 @@
 import { VerbmqError } from '../contract/errors.js';
-import { checkHeaders, type MessageHeaders, NO_HEADERS } from '../rpc/message-headers.js';
+import { type MessageHeaders, receivedHeaders } from '../rpc/message-headers.js';
 import type { Delivery, Verdict } from './consumer.js';
 import { type JobTrace, queueChannels } from './diagnostics.js';
 import type { Verdicts } from './verdicts.js';
@@ -36,7 +36,7 @@ export class GivenJob<Body> {
     this.job = {
       body: body as Body,
       attempt,
-      headers: headersOf(headers),
+      headers: receivedHeaders(headers, nonsense),
       acknowledge: () => this.#judge('done'),
       reject: ({ requeue = true } = {}) => this.#judge(requeue ? 'again' : 'never'),
     };
@@ -79,14 +79,6 @@ export class GivenJob<Body> {
     if (this.#trace === undefined) return;
     this.#trace.verdict = verdict;
     this.#end?.(failure);
-  }
-}
-
-function headersOf(headers: unknown): MessageHeaders {
-  try {
-    return checkHeaders(headers) ?? NO_HEADERS;
-  } catch (error) {
-    throw nonsense(error);
   }
 }
 

@@ -6,7 +6,7 @@ import { MAX_METADATA_BYTES } from './protocol.js';
  */
 export type MessageHeaders = Readonly<Record<string, string>>;
 
-export const NO_HEADERS: MessageHeaders = Object.freeze(Object.create(null));
+const NO_HEADERS: MessageHeaders = Object.freeze(Object.create(null));
 
 /**
  * A copy without a prototype, so that no name means anything; `undefined` when there are none.
@@ -29,4 +29,13 @@ export function checkHeaders(headers: unknown): MessageHeaders | undefined {
     copy[name] = value;
   }
   return copy;
+}
+
+/** What came beside a job or an event. @throws what `refuse` makes of the mistake, for what is no headers. */
+export function receivedHeaders(headers: unknown, refuse: (cause: unknown) => Error): MessageHeaders {
+  try {
+    return checkHeaders(headers) ?? NO_HEADERS;
+  } catch (error) {
+    throw refuse(error);
+  }
 }
