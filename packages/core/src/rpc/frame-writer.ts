@@ -104,6 +104,6 @@ export function takeWriter(): FrameWriter {
 
 /** Every writer that was taken comes back, and one is kept. */
 export function giveBackWriter(writer: FrameWriter): void {
-  if (writer.bytes.byteLength <= 4 * INITIAL_BYTES) free = writer;
+  if (writer.bytes.length <= 4 * INITIAL_BYTES) free = writer;
   else free ??= new FrameWriter();
 }
