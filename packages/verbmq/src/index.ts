@@ -11,12 +11,24 @@ export {
   type PathInfo,
   type PathPolicy,
   type PathReason,
+  pathChannel,
 } from '@verbmq/core/auto';
-export { RdmaTransport } from '@verbmq/native';
-export { TcpTransport } from '@verbmq/tcp-fallback';
+export {
+  type RdmaConnectOptions,
+  type RdmaListenOptions,
+  RdmaTransport,
+  type RdmaTransportOptions,
+} from '@verbmq/native';
+export {
+  type TcpConnectOptions,
+  type TcpListenOptions,
+  TcpTransport,
+  type TcpTransportOptions,
+} from '@verbmq/tcp-fallback';
 export {
   type AnyConnectOptions,
   type AnyListenOptions,
+  type AnyTransportOptions,
   connect,
   createTransport,
   listen,

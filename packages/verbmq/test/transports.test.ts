@@ -1,4 +1,4 @@
-import { type Connection, connect, createTransport, listen } from 'verbmq';
+import { type AnyTransportOptions, type Connection, connect, createTransport, listen } from 'verbmq';
 import { client, serve } from 'verbmq/rpc';
 import { describe, expect, test } from 'vitest';
 import { until } from '../../../test/support/until.js';
@@ -34,6 +34,16 @@ describe('the choice of a transport', () => {
         message: expect.stringContaining('rdma://'),
       }),
     );
+  });
+
+  test.each<[string, AnyTransportOptions]>([
+    ['tcp', { receiveWindowBytes: 1 }],
+    ['rdma', { slotBytes: 1 }],
+    ['verbmq', { windowBytes: 0 }],
+    ['verbmq', { tcp: { receiveWindowBytes: 1 } }],
+    ['verbmq', { rdma: { slotBytes: 1 } }],
+  ])('%s gets its options: %o', (scheme, options) => {
+    expect(() => createTransport(scheme, options)).toThrow(RangeError);
   });
 
   test.each(['toString', 'constructor', '__proto__'])('%s is no scheme', (name) => {
@@ -98,6 +108,23 @@ describe('the choice of a transport', () => {
     expect(Buffer.from(value?.data ?? []).toString()).toBe('hello');
     expect(await connection.close()).toMatchObject({ graceful: true });
     await listener.close();
+  });
+
+  test('what a verbmq:// address gives knows its path', async () => {
+    const listener = await listen('verbmq://127.0.0.1:0', { policy: 'tcp' });
+    const connection = await connect(`verbmq://127.0.0.1:${new URL(listener.url).port}`, { policy: 'tcp' });
+    expect(connection.path).toMatchObject({ kind: 'tcp', fast: false, reason: 'policy' });
+    await connection.close();
+    await listener.close();
+  });
+
+  test('connect passes on what its transport takes', async () => {
+    const here = { rdma: { localAddress: 'nowhere' } };
+    await expect(connect('verbmq://127.0.0.1:1', here)).rejects.toThrow('localAddress must be an IP address');
+    const options = { localAddress: 'nowhere' };
+    await expect(connect('rdma://127.0.0.1:1', options)).rejects.toThrow(
+      'localAddress must be an IP address',
+    );
   });
 
   test('a failed listen or connect leaves nothing behind', async () => {

@@ -5,4 +5,4 @@
 export { AutoConnection } from './auto-connection.js';
 export { type AutoDetails, AutoTransport, type AutoTransportOptions } from './auto-transport.js';
 export type { AutoOptions, PathPolicy } from './options.js';
-export type { PathInfo, PathReason } from './path-info.js';
+export { type PathInfo, type PathReason, pathChannel } from './path-info.js';

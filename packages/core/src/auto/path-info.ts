@@ -20,6 +20,7 @@ import type { Logger } from '../contract/logger.js';
  */
 export type PathReason =
   | 'policy'
+  | 'not-configured'
   | 'encrypted'
   | 'peer-declined'
   | 'negotiating'
