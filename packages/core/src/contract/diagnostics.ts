@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel';
 
 /**
  * The channels of `node:diagnostics_channel` on which verbmq tells what happens. Publishing costs nothing while
- * nobody has subscribed.
+ * nobody has subscribed. docs/observing.md lists them with those of the layers above.
  *
  * | channel | published when | message |
  * |---|---|---|
