@@ -1,5 +1,5 @@
 /**
- * The frames of rpc. Each is one message of the connection:
+ * The frames of rpc; docs/protocol-messaging.md describes each of them byte by byte. Each is one message of the connection:
  *
  * | frame | after type, flags and call id |
  * |---|---|
