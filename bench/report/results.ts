@@ -37,7 +37,7 @@ export interface BenchReport {
   readonly disturbed: number;
 }
 
-export function scenarioLabel({ scenario, placement }: Pick<Sample, 'scenario' | 'placement'>): string {
+function scenarioLabel({ scenario, placement }: Pick<Sample, 'scenario' | 'placement'>): string {
   return placement === 'free' ? scenario : `${scenario} ${placement}`;
 }
 

@@ -55,7 +55,7 @@ function builtInModules(tree) {
 }
 
 /** @param {Buffer} module not compressed @returns {string[]} names of the modules that it depends on */
-export function dependenciesOf(module) {
+function dependenciesOf(module) {
   // The words of the section .modinfo: NAME=VALUE, each with a zero byte after it.
   const [, names] = /\0depends=([^\0]*)\0/.exec(module.toString('latin1')) ?? [];
   return names ? names.split(',').map(canonical) : [];

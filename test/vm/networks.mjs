@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { escapeComma } from './machine.mjs';
 import { temporaryDirectory } from './temporary-directory.mjs';
 
-export const networkNames = /** @type {const} */ (['cable', 'lan']);
+const networkNames = /** @type {const} */ (['cable', 'lan']);
 
 export class Networks {
   #directory = temporaryDirectory();

@@ -59,6 +59,7 @@ export interface LargeMessageOptions {
   readonly idleMemoryBytes: number;
 }
 
+/** Options of an RDMA transport, and defaults for all of its connections. */
 export interface RdmaTransportOptions
   extends ConnectionOptions,
     Partial<SlotOptions>,
@@ -87,6 +88,7 @@ export interface RdmaTransportOptions
   readonly libraries?: { readonly ibverbs?: string; readonly rdmacm?: string };
 }
 
+/** What `listen` takes over RDMA. */
 export interface RdmaListenOptions extends ListenOptions {
   /**
    * Handshakes that may be in progress, each with the memory of a connection; further requests are refused. Default 256.
@@ -94,6 +96,7 @@ export interface RdmaListenOptions extends ListenOptions {
   readonly maxHandshakes?: number;
 }
 
+/** What `connect` takes over RDMA. */
 export interface RdmaConnectOptions extends ConnectOptions {
   /** The local IP address to connect from, and with it the device. Default: what the kernel's routes say. */
   readonly localAddress?: string;

@@ -9,11 +9,13 @@ import { Slab } from './slab.js';
 /** An RDMA device of this machine, with its limits. */
 export type RdmaDevice = NativeDevice;
 
+/** What `probe()` says where RDMA works. */
 export interface RdmaDetails {
   /** Every device found; those that cannot be used carry a `problem`. */
   readonly devices: readonly RdmaDevice[];
 }
 
+/** What is looked for. */
 export interface ProbeOptions {
   /** Other files in place of libibverbs.so.1 and librdmacm.so.1, for tests. */
   readonly libraries?: { readonly ibverbs?: string; readonly rdmacm?: string };

@@ -36,6 +36,7 @@ const ABORT_TIMEOUT_MS = 1000;
 /** A peer that was silent for long is most likely gone, and whoever goes on without it is waiting. */
 const ABORT_OF_SILENT_PEER_TIMEOUT_MS = 250;
 
+/** Counters of a connection over RDMA. A snapshot. */
 export interface RdmaConnectionStats extends ConnectionStats {
   /**
    * Memory that is registered for this connection: its slab, buffers, used or idle, and what it exposes. Receive slots that it

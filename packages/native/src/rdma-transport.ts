@@ -28,6 +28,7 @@ import { probeRdma, type RdmaDetails } from './probe.js';
 import { RdmaEngine } from './rdma-engine.js';
 import { RdmaListener, refuseOtherDevice } from './rdma-listener.js';
 
+/** Counters of an RDMA transport. A snapshot. */
 export interface RdmaTransportStats extends TransportStats {
   /** Memory that is registered for all connections at this moment, and in how many pieces. */
   readonly registeredBytes: number;

@@ -11,8 +11,8 @@ import { foreignBytes, protocolError } from './protocol-error.js';
  * | "VERBMQ" | version | kind | length | body: `length` bytes
  * ```
  */
-export const PROTOCOL_VERSION = 1;
-export const OPENING_HEADER_BYTES = 12;
+const PROTOCOL_VERSION = 1;
+const OPENING_HEADER_BYTES = 12;
 
 const MAGIC = Buffer.from('VERBMQ', 'latin1');
 const KIND_HELLO = 0;

@@ -18,6 +18,7 @@ export interface TcpWindowOptions {
 /** Defaults for all connections of a transport. */
 export interface TcpTransportOptions extends ConnectionOptions, TcpWindowOptions {}
 
+/** What `listen` takes over TCP, TLS and Unix sockets. */
 export interface TcpListenOptions extends ListenOptions, TcpWindowOptions {
   /** Listens for TLS: at least a key and a certificate; what `tls.createServer` takes. */
   readonly tls?: TlsOptions;
@@ -27,6 +28,7 @@ export interface TcpListenOptions extends ListenOptions, TcpWindowOptions {
   readonly maxHandshakes?: number;
 }
 
+/** What `connect` takes over TCP, TLS and Unix sockets. */
 export interface TcpConnectOptions extends ConnectOptions, TcpWindowOptions {
   /** Connects by TLS: certificates and the like; what `tls.connect` takes, but for the endpoint. */
   readonly tls?: TlsClientOptions;

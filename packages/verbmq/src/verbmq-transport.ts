@@ -7,6 +7,7 @@ import {
   type TcpTransportOptions,
 } from '@verbmq/tcp-fallback';
 
+/** Options of auto connections, and those of the two transports below them. */
 export interface VerbmqTransportOptions extends AutoOptions {
   /** What the TCP transport alone takes. */
   readonly tcp?: TcpTransportOptions;

@@ -22,6 +22,7 @@ import { type Hello, randomName, type Welcome } from './hello.js';
 import { type AutoOptions, type ResolvedAutoOptions, resolveAutoOptions } from './options.js';
 import { isDecision } from './path-info.js';
 
+/** What an auto transport is made of, and the defaults for all of its connections. */
 export interface AutoTransportOptions<
   L extends ListenOptions = ListenOptions,
   C extends ConnectOptions = ConnectOptions,
@@ -32,6 +33,7 @@ export interface AutoTransportOptions<
   readonly fast?: Transport | undefined;
 }
 
+/** What `probe()` says of the two transports. */
 export interface AutoDetails {
   readonly base: ProbeResult;
   /** `undefined` where there is no fast transport. */

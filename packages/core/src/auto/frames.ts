@@ -80,17 +80,13 @@ export function assertNoPayload(frame: Uint8Array): void {
   if (frame.length !== HEADER_BYTES) throw protocolError(`a frame of kind ${frame[0]} has a payload`);
 }
 
-/** A frame without a number, with this payload. */
-export function controlFrame(kind: number, payload?: Uint8Array): Uint8Array {
-  const frame = new Uint8Array(HEADER_BYTES + (payload?.byteLength ?? 0));
-  frame[0] = kind;
-  if (payload !== undefined) frame.set(payload, HEADER_BYTES);
-  return frame;
-}
-
-/** A frame that carries an object as JSON. */
+/** A frame that carries an object as JSON, and has no number. */
 export function jsonFrame(kind: number, value: object): Uint8Array {
-  return controlFrame(kind, Buffer.from(JSON.stringify(value)));
+  const payload = Buffer.from(JSON.stringify(value));
+  const frame = new Uint8Array(HEADER_BYTES + payload.length);
+  frame[0] = kind;
+  frame.set(payload, HEADER_BYTES);
+  return frame;
 }
 
 /** What a frame carries as JSON; `Fields` reads it. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` where it carries none. */

@@ -17,13 +17,16 @@ export type Address = HostAddress | PathAddress | string | URL;
 
 /** The URL schemes that address a verbmq endpoint. `verbmq` leaves the choice of transport to negotiation. */
 export const SCHEMES = ['tcp', 'tls', 'unix', 'rdma', 'memory', 'verbmq'] as const;
+/** What stands before `://`. */
 export type Scheme = (typeof SCHEMES)[number];
 
+/** An address as transports get it. */
 export type ResolvedAddress = (HostAddress | PathAddress) & {
   /** Present when the address was given as a URL. */
   readonly scheme?: Scheme;
 };
 
+/** Whether an address is that of a Unix socket, or a name in memory. */
 export function isPathAddress(address: ResolvedAddress | HostAddress | PathAddress): address is PathAddress {
   return 'path' in address;
 }

@@ -4,6 +4,7 @@
  */
 export type Support = 'native' | 'emulated' | 'none';
 
+/** What a connection can do, and how. It does not change while the connection lives. */
 export interface Capabilities {
   /** `read` and `write` of the peer's exposed memory. */
   readonly oneSided: Support;

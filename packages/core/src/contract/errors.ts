@@ -40,6 +40,7 @@ export const ERROR_CODES = [
   'ERR_VERBMQ_VERSION',
 ] as const;
 
+/** One of {@link ERROR_CODES}. */
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
 /** The codes after which the same call may succeed later, with nothing changed by the caller. */
@@ -55,6 +56,7 @@ const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'ERR_VERBMQ_SEND_QUEUE_FULL',
 ]);
 
+/** What an error says beside its code and message. */
 export interface VerbmqErrorOptions {
   /** What led to this error: a system error, another VerbmqError, the reason of an AbortSignal. */
   readonly cause?: unknown;
@@ -116,6 +118,7 @@ export class VerbmqError extends Error {
   }
 }
 
+/** Whether `value` is an error of verbmq, and has this code, where one is given. */
 export function isVerbmqError(value: unknown, code?: ErrorCode): value is VerbmqError {
   return value instanceof VerbmqError && (code === undefined || value.code === code);
 }

@@ -5,8 +5,10 @@ import type { Logger } from './logger.js';
 import { describe } from './options.js';
 import type { ListenerStats } from './stats.js';
 
+/** Gets each connection, which is the program's from then on. What it throws becomes an uncaught exception. */
 export type ConnectionHandler = (connection: Connection) => void;
 
+/** What a transport knows of a listener when it is ready. */
 export interface ListenerInit {
   readonly kind: string;
   /** Where it listens; the port that was given where 0 was asked for. */

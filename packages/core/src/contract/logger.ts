@@ -65,6 +65,7 @@ function throwLater(error: unknown): void {
 
 const nothing = (): void => {};
 
+/** Logs nothing. */
 export const silentLogger: Logger = {
   debug: nothing,
   info: nothing,

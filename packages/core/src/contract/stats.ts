@@ -16,6 +16,7 @@ export interface ConnectionStats {
   readonly backpressureEvents: number;
 }
 
+/** Counters of a listener since it opened. A snapshot. */
 export interface ListenerStats {
   /** Connections that were handed to the application. */
   readonly accepted: number;
@@ -23,6 +24,7 @@ export interface ListenerStats {
   readonly failed: number;
 }
 
+/** Counters of a transport since it was made. A snapshot. */
 export interface TransportStats {
   readonly listeners: number;
   readonly connections: number;

@@ -26,8 +26,10 @@ export type ProbeResult<Details = unknown> =
       readonly misnamed?: true;
     };
 
+/** What every `listen` takes: options of the connections that it accepts. */
 export type ListenOptions = ConnectionOptions;
 
+/** What every `connect` takes. */
 export interface ConnectOptions extends ConnectionOptions {
   /** Ends the attempt; `connect` then rejects with `ERR_VERBMQ_CANCELLED`, whose cause is the signal's reason. */
   readonly signal?: AbortSignal;
@@ -45,6 +47,7 @@ export interface ConnectAttempt<Options> {
   readonly signal: AbortSignal;
 }
 
+/** What a transport gets of a request to listen. */
 export interface ListenRequest<Options> {
   readonly address: ResolvedAddress;
   readonly options: Options;

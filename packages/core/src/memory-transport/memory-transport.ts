@@ -16,6 +16,7 @@ import { MemoryConnection } from './memory-connection.js';
 import { MemoryListener, type Side } from './memory-listener.js';
 import { type MemoryNetwork, nameOf } from './network.js';
 
+/** Defaults for all connections of a transport, and what is particular to this one. */
 export interface MemoryTransportOptions extends ConnectionOptions {
   /** Reaches the transports that were given the same one. */
   readonly network: MemoryNetwork;

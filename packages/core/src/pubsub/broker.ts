@@ -9,6 +9,7 @@ import { pubsubChannels } from './diagnostics.js';
 import { Event, type Item, Subscriber, Tally, type WhenSlow } from './subscriber.js';
 import { TopicTree } from './topic-tree.js';
 
+/** Limits of a broker of topics. */
 export interface PubsubBrokerOptions {
   /** Must be the clients'. Default: msgpack. */
   readonly codec?: Codec;
@@ -27,6 +28,7 @@ export interface PubsubBrokerOptions {
   readonly logger?: Logger;
 }
 
+/** Counters of a broker of topics since it was made. A snapshot. */
 export interface PubsubStats {
   readonly subscriptions: number;
   readonly published: number;

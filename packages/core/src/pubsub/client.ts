@@ -12,11 +12,13 @@ import type { PubsubBroker } from './broker.js';
 import { type PublishTrace, pubsubChannels } from './diagnostics.js';
 import type { Item, WhenSlow } from './subscriber.js';
 
+/** Those of the call that publishes, and what goes on to the subscribers. */
 export interface PublishOptions extends CallOptions {
   /** Travel with the event to all who get it. The `metadata` go to the broker alone. */
   readonly headers?: MessageHeaders | undefined;
 }
 
+/** How far a subscriber may be behind, and what becomes of it then. */
 export interface SubscribeOptions {
   /** The events that may wait at the broker for this subscriber, beside those under way. Default 1,000, and the broker's limit. */
   readonly maxQueued?: number;
@@ -27,6 +29,7 @@ export interface SubscribeOptions {
   readonly signal?: AbortSignal;
 }
 
+/** An event as a subscriber gets it. */
 export interface PubsubEvent<Body> {
   readonly topic: string;
   readonly body: Body;
@@ -56,6 +59,7 @@ export function pubsub(connection: Connection, options: ClientOptions = {}): Pub
   return new Pubsub(connection, options);
 }
 
+/** The topics of a broker, as a client sees them; made by {@link pubsub}. */
 export class Pubsub {
   readonly #connection: Connection;
   readonly #api: Client<PubsubBroker['service']>;

@@ -4,11 +4,13 @@ import { unwatchSignal, watchSignal } from '../rpc/abort-hub.js';
 import type { ClientOptions } from '../rpc/client.js';
 import { type PubsubEvent, pubsub, type SubscribeOptions } from './client.js';
 
+/** An event that came over one connection of several. */
 export interface ResubscribedEvent<Body> extends PubsubEvent<Body> {
   /** The first event after a connection was lost: what was published in between, and what was under way, is missing. */
   readonly gap: boolean;
 }
 
+/** Those of each subscription, and of the client that makes it. */
 export interface ResubscribeOptions extends SubscribeOptions {
   readonly client?: ClientOptions;
 }

@@ -10,6 +10,7 @@ import { queueChannels } from './diagnostics.js';
 import { HeldBytes } from './held-bytes.js';
 import { type QueueStats, type WhenFull, WorkQueue, type WorkQueueLimits } from './work-queue.js';
 
+/** Limits of a queue broker, and what becomes of work that cannot be done. */
 export interface QueueBrokerOptions {
   /** Copies what is pushed from here. Must be the clients'. Default: msgpack. */
   readonly codec?: Codec;
@@ -42,6 +43,7 @@ export interface QueueBrokerOptions {
   readonly logger?: Logger;
 }
 
+/** What all queues of a broker hold. A snapshot. */
 export interface QueueBrokerStats {
   readonly queues: number;
   readonly consumers: number;

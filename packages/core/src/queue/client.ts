@@ -13,6 +13,7 @@ import { Verdicts } from './verdicts.js';
 /** How long a broker may take to let a consumer go, in milliseconds. */
 const LEAVE_TIMEOUT_MS = 30_000;
 
+/** Those of the call that pushes, and what goes on to the consumer. */
 export interface PushOptions extends CallOptions {
   /** Travel with the work to whoever does it. The `metadata` go to the broker alone. */
   readonly headers?: MessageHeaders | undefined;
@@ -23,6 +24,7 @@ interface LeaveOptions {
   readonly leaveTimeoutMs?: number;
 }
 
+/** How work is done by a function. */
 export interface WorkOptions extends LeaveOptions {
   /** How many jobs are done at a time. Default 1. */
   readonly concurrency?: number;
@@ -30,6 +32,7 @@ export interface WorkOptions extends LeaveOptions {
   readonly signal?: AbortSignal;
 }
 
+/** How work is taken one by one. */
 export interface ConsumeOptions extends LeaveOptions {
   /** How much may be given to this consumer that it has not acknowledged. Default 1. */
   readonly prefetch?: number;
@@ -59,6 +62,7 @@ export function queue<Body>(connection: Connection, name: string, options: Clien
   return new Queue(connection, name, options);
 }
 
+/** A queue of a broker, as a client sees it; made by {@link queue}. */
 export class Queue<Body> {
   readonly name: string;
   readonly #connection: Connection;

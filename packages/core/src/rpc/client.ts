@@ -25,6 +25,7 @@ export interface ClientRequest {
   readonly options: CallOptions;
 }
 
+/** What a call answers with: a promise, or a stream where `stream` was called. */
 export type ClientAnswer = Promise<unknown> | ServerStream<unknown>;
 
 /**
@@ -36,6 +37,7 @@ export type ClientInterceptor = (
   next: (request: ClientRequest) => ClientAnswer,
 ) => ClientAnswer;
 
+/** Options of all calls of a client. */
 export interface ClientOptions {
   /** Must be the server's. Default: msgpack. */
   readonly codec?: Codec;

@@ -24,6 +24,7 @@ import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.j
 /** How long a server that gives calls up waits for their callers to be told, in milliseconds. */
 const LAST_WORDS_MS = 1000;
 
+/** Limits of a server, and how it encodes and tells of errors. */
 export interface ServeOptions {
   /** Must be the clients'. Default: msgpack. */
   readonly codec?: Codec;
@@ -58,6 +59,7 @@ export interface ServeOptions {
   readonly logger?: Logger;
 }
 
+/** Counters of a server since it was made. A snapshot. */
 export interface RpcServerStats {
   readonly connections: number;
   /** Calls whose answer has not left. Those whose handler answers at once are never among them. */

@@ -35,6 +35,7 @@ export interface ServerStream<Item> extends AsyncIterableIterator<Item, undefine
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** Options of one call. */
 export interface CallOptions {
   /** How long the call may take, in milliseconds. The handler learns what is left of it. Default: the client's. */
   readonly timeoutMs?: number | undefined;

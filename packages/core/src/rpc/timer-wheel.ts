@@ -49,11 +49,6 @@ export function clearWheelTimer(timer: WheelTimer): void {
   if (--count === 0) ticking?.unref();
 }
 
-/** How many are set, in the whole process. */
-export function wheelTimers(): number {
-  return count;
-}
-
 function turn(): void {
   if (count === 0) {
     clearInterval(ticking);

@@ -1,6 +1,7 @@
 import { VerbmqError } from '../contract/errors.js';
 import type { ResolvedConnectionOptions } from '../contract/options.js';
 
+/** What a heartbeat needs of its connection. */
 export interface HeartbeatHooks {
   /** Ask the peer for a sign of life. */
   ping(): void;
