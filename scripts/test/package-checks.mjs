@@ -1,11 +1,14 @@
 /**
- * The packages as users get them: packed, checked, installed, imported.
+ * The packages as users get them: packed and checked here; user-project.mjs installs them.
  */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageDirectories, root, tools } from '../lib/paths.mjs';
+import { packedFilesProblems } from './packed-files.mjs';
+import { failed, passed } from './results.mjs';
+import { checkUserProject } from './user-project.mjs';
 
 const minute = 60_000;
 
@@ -35,7 +38,10 @@ export async function checkPackages(context) {
     }
     for (const { manifest } of packages) {
       const tarball = join(work, tarballName(manifest));
+      const problems = packedFilesProblems(tarball);
+      const title = `${manifest.name}: what is in it`;
       outcomes.push(
+        problems.length === 0 ? passed(title) : failed(title, problems.join('\n')),
         await context.check(
           `${manifest.name}: publint`,
           process.execPath,
@@ -50,13 +56,11 @@ export async function checkPackages(context) {
         ),
       );
     }
-    outcomes.push(
-      ...(await installAndImport(
-        context,
-        work,
-        packages.map(({ manifest }) => manifest),
-      )),
-    );
+    const tarballs = packages.map(({ manifest }) => ({
+      manifest,
+      tarball: join(work, tarballName(manifest)),
+    }));
+    outcomes.push(...(await checkUserProject(context, tarballs)));
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
@@ -65,39 +69,3 @@ export async function checkPackages(context) {
 
 /** The name that packing gives. @param {{name: string, version: string}} manifest */
 const tarballName = ({ name, version }) => `${name.replace(/^@/, '').replace('/', '-')}-${version}.tgz`;
-
-/**
- * What a user does: a package whose list of files forgets one shows itself here.
- * @param {import('./context.mjs').PartContext} context @param {string} work @param {any[]} manifests
- */
-async function installAndImport(context, work, manifests) {
-  const tarballs = readdirSync(work).filter((name) => name.endsWith('.tgz'));
-  const dependencies = Object.fromEntries(
-    manifests.map((manifest) => [manifest.name, `file:${tarballName(manifest)}`]),
-  );
-  writeFileSync(
-    join(work, 'package.json'),
-    JSON.stringify({ name: 'user-of-verbmq', private: true, type: 'module', dependencies }),
-  );
-  const entryPoints = manifests.flatMap(({ name, exports }) =>
-    Object.keys(exports)
-      .filter((key) => !key.endsWith('.json'))
-      .map((key) => name + key.slice(1)),
-  );
-  writeFileSync(
-    join(work, 'import.js'),
-    entryPoints.map((name) => `await import(${JSON.stringify(name)});\n`).join(''),
-  );
-  return [
-    await context.check(
-      `${tarballs.length} packages: install`,
-      'npm',
-      ['install', '--no-audit', '--no-fund', '--ignore-scripts'],
-      { cwd: work, timeLimitMs: 3 * minute },
-    ),
-    await context.check(`${entryPoints.length} entry points: import`, process.execPath, ['import.js'], {
-      cwd: work,
-      timeLimitMs: minute,
-    }),
-  ];
-}
