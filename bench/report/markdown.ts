@@ -1,5 +1,5 @@
-import { CONTESTANTS, SCENARIOS, type ScenarioName } from '../scenarios.js';
-import { HEADINGS, percent } from './render.js';
+import { SCENARIOS, type ScenarioName } from '../scenarios.js';
+import { percent, scenarioCells } from './render.js';
 import type { BenchReport, Result } from './results.js';
 import { formatNumber } from './units.js';
 
@@ -32,17 +32,11 @@ export function renderMarkdown(report: BenchReport): string {
 }
 
 function scenarioTable(results: readonly Result[]): string[] {
-  const metrics = [...new Set(results.map(({ metric }) => metric))];
-  const rows = Object.keys(CONTESTANTS).flatMap((name) => {
-    const own = results.filter(({ contestant }) => contestant === name);
-    if (own.length === 0) return [];
-    const cells = metrics.map((metric) => {
-      const result = own.find((candidate) => candidate.metric === metric);
-      return result === undefined ? '' : formatNumber(result.value);
-    });
-    return [[`\`${name}\``, ...cells]];
-  });
-  return table(['', ...metrics.map((metric) => HEADINGS[metric])], rows);
+  const { header, rows } = scenarioCells(results, ({ value }) => formatNumber(value));
+  return table(
+    header,
+    rows.map(([name, ...cells]) => [`\`${name}\``, ...cells]),
+  );
 }
 
 /** A table of Markdown. */

@@ -4,7 +4,7 @@ import type { Style } from './style.js';
 import { alignTable } from './table.js';
 import { formatNumber } from './units.js';
 
-export const HEADINGS: Record<Metric, string> = {
+const HEADINGS: Record<Metric, string> = {
   p50Micros: 'p50 µs',
   p99Micros: 'p99 µs',
   p999Micros: 'p99.9 µs',
@@ -56,17 +56,27 @@ function unavailableByReason({ unavailable }: BenchReport): Map<string, string[]
 }
 
 function scenarioTable(results: readonly Result[]): string[] {
+  const figures = ({ value, spread }: Result): string => `${formatNumber(value)} ±${percent(spread / 2)}`;
+  const { header, rows } = scenarioCells(results, figures);
+  return alignTable([header, ...rows]);
+}
+
+/** The figures of one scenario: a row for each contestant that has any, a column for each metric. */
+export function scenarioCells(
+  results: readonly Result[],
+  figures: (result: Result) => string,
+): { header: string[]; rows: [name: string, ...cells: string[]][] } {
   const metrics = [...new Set(results.map(({ metric }) => metric))];
-  const rows = Object.keys(CONTESTANTS).flatMap((name) => {
+  const rows = Object.keys(CONTESTANTS).flatMap((name): [string, ...string[]][] => {
     const own = results.filter(({ contestant }) => contestant === name);
     if (own.length === 0) return [];
     const cells = metrics.map((metric) => {
       const result = own.find((candidate) => candidate.metric === metric);
-      return result === undefined ? '' : `${formatNumber(result.value)} ±${percent(result.spread / 2)}`;
+      return result === undefined ? '' : figures(result);
     });
     return [[name, ...cells]];
   });
-  return alignTable([['', ...metrics.map((metric) => HEADINGS[metric])], ...rows]);
+  return { header: ['', ...metrics.map((metric) => HEADINGS[metric])], rows };
 }
 
 function ratioTable({ ratios }: BenchReport, style: Style): string[] {
