@@ -1,11 +1,18 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect as netConnect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { connect } from 'verbmq';
 import { describe, expect, it } from 'vitest';
+import { AbortCode, abortFrame } from '../packages/tcp-fallback/src/frame.js';
+import { encodeHello } from '../packages/tcp-fallback/src/hello.js';
+import { HELLO } from '../packages/tcp-fallback/test/raw-peer.js';
 import { startExample, startService } from './support/example.js';
 import { counterExample, tableExample } from './support/one-sided-examples.js';
 import { orderExample } from './support/order-example.js';
+import { until } from './support/until.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const URLS = [
@@ -42,6 +49,39 @@ describe('the examples of one-sided memory', () => {
   it.each(URLS)('share a counter over %s', (_, url) => counterExample(url));
 });
 
+describe('a service of the examples goes on when one connection breaks', () => {
+  it.each([
+    ['echo-service', 'echo-client', 'tcp://127.0.0.1:0'],
+    ['moving-service', 'moving-client', 'verbmq://127.0.0.1:0'],
+  ])('%s: with answers that nobody reads', async (name, next, listenUrl) => {
+    const { service, url } = await startService(name, listenUrl);
+    const connection = await connect(url);
+    const message = Buffer.alloc(64 * 1024);
+    const sent = Array.from({ length: 400 }, () => connection.send(message));
+    await until(() => connection.stats().messagesReceived >= 60); // a window of them, but for the last few
+    connection.abort('enough');
+    await Promise.allSettled(sent);
+
+    expect(await startExample(next, url).exit).toEqual([0, null]);
+    service.terminate();
+    expect(await service.exit).toEqual([0, null]);
+  });
+
+  it('counter/owner: before it was told of the counter', async () => {
+    const { service, url } = await startService('counter/owner', 'tcp://127.0.0.1:0');
+    const stranger = netConnect(Number(new URL(url).port), '127.0.0.1');
+    stranger.write(Buffer.concat([encodeHello(HELLO), abortFrame(AbortCode.OTHER, 'changed my mind')]));
+    stranger.resume();
+    await once(stranger, 'close');
+
+    const worker = startExample('counter/worker', url, ['3']);
+    expect(await worker.rest()).toEqual(['0 1 2']);
+    service.terminate();
+    expect(await service.rest()).toEqual(['counted to 3']);
+    expect(await service.exit).toEqual([0, null]);
+  });
+});
+
 describe('the example of tracing', () => {
   it('gives OpenTelemetry one trace from the first caller to the last subscriber, and its errors', async () => {
     const chain = startExample('tracing/chain', 'tcp://127.0.0.1:0');
@@ -63,8 +103,8 @@ describe('the example of tracing', () => {
   });
 });
 
-describe('README.md', () => {
-  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
+describe.each(['README.md', 'packages/verbmq/README.md'])('%s', (document) => {
+  const readme = readFileSync(join(ROOT, document), 'utf8');
   const shown = [...readme.matchAll(/<!-- example: (\S+) -->\n```ts\n([\s\S]*?)```/g)];
 
   it('shows an example', () => {

@@ -1,5 +1,5 @@
 /** Owns a counter that others count up by themselves: it takes no part in it, and looks only when it ends. */
-import { listen } from 'verbmq';
+import { type Connection, listen } from 'verbmq';
 
 const counter = new BigUint64Array(1);
 
@@ -11,6 +11,10 @@ process.once('SIGTERM', async () => {
 });
 
 for await (const connection of listener) {
+  share(connection).catch((error: Error) => console.error(error.message));
+}
+
+async function share(connection: Connection): Promise<void> {
   const { descriptor } = await connection.expose(new Uint8Array(counter.buffer), { atomic: true });
   await connection.send(Buffer.from(descriptor));
 }
