@@ -36,7 +36,7 @@ await onSimulatedDevice('rxe', (device) => {
         expect(JSON.parse(stdout)).toEqual({
           connecting: named,
           // The peer is told that it was refused, and the listener's log why.
-          accepting: { code: 'ERR_VERBMQ_REJECTED', message: expect.stringContaining('no memory') },
+          accepting: { code: 'ERR_VERBMQ_OVERLOADED', message: expect.stringContaining('no memory') },
           refusals: [named],
           accepted: 0,
           failed: 1,

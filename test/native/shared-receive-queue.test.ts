@@ -166,7 +166,7 @@ await onSimulatedDevice('rxe', (device) => {
       const server = await serve({ slots: 4 * RESERVED });
       const first = await server.connect();
       await server.connect();
-      await expect(server.connect()).rejects.toMatchObject({ code: 'ERR_VERBMQ_REJECTED' });
+      await expect(server.connect()).rejects.toMatchObject({ code: 'ERR_VERBMQ_OVERLOADED' });
       expect(server.errors).toMatchObject([{ code: 'ERR_VERBMQ_NO_BUFFERS', reason: 'receive-pool-full' }]);
       expect(server.errors[0]?.message).toContain('sharedReceiveQueue.maxConnections');
       await first.client.close();

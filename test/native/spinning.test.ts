@@ -84,7 +84,7 @@ await onSimulatedDevice('rxe', (device) => {
     };
     // The connecting side registers two pieces, then the accepting one.
     expect(await attempt(0)).toBe('ERR_VERBMQ_NO_BUFFERS');
-    expect(await attempt(2)).toBe('ERR_VERBMQ_REJECTED');
+    expect(await attempt(2)).toBe('ERR_VERBMQ_OVERLOADED');
     for (let counted = 0; counted < 5 * FEW; ) counted = await pollsOfOneEcho(pair);
     await expectNothingLeft(device, pair);
   });

@@ -37,6 +37,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   'address-not-available': 'ERR_VERBMQ_CONNECT_FAILED',
   'connect-failed': 'ERR_VERBMQ_CONNECT_FAILED',
   rejected: 'ERR_VERBMQ_REJECTED',
+  overloaded: 'ERR_VERBMQ_OVERLOADED',
   version: 'ERR_VERBMQ_VERSION',
   protocol: 'ERR_VERBMQ_PROTOCOL',
   lost: 'ERR_VERBMQ_CONNECTION_LOST',

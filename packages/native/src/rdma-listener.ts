@@ -71,8 +71,10 @@ export class RdmaListener extends Listener implements Endpoint {
       slab = new Slab(engine.addon, engine.options, options.maxMessageBytes, pool);
     } catch (error) {
       if (pool !== undefined) engine.receivePools?.leave(pool, request, this);
-      engine.native.reject(request, RejectReason.noResources);
-      this._acceptFailed(toVerbmqError(error));
+      const refusal = toVerbmqError(error);
+      const isForGood = refusal.code === 'ERR_VERBMQ_UNSUPPORTED';
+      engine.native.reject(request, isForGood ? RejectReason.refused : RejectReason.noResources);
+      this._acceptFailed(refusal);
       return;
     }
     const handshake = new Handshake(request, engine, slab, this.#init, (outcome) => {

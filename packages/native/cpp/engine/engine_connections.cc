@@ -56,7 +56,7 @@ failure rejected(reject_reason reason) {
     case reject_reason::not_verbmq:
       return {"protocol", "the peer did not understand the request"};
     case reject_reason::no_resources:
-      return {"rejected", "the peer has no memory or queues left for another connection"};
+      return {"overloaded", "the peer has no memory or queues left for another connection, or too many in their handshake"};
     case reject_reason::refused:
       return {"rejected", "the peer refused the connection"};
     default:
