@@ -3,6 +3,7 @@ import { findRdmaHost } from './contestants/rdma-host.js';
 import { TOOL_CONTESTANT_NAMES } from './perftest/index.js';
 import { perftestProblem } from './perftest/send-latency.js';
 import type { ContestantName } from './scenarios.js';
+import type { Unavailable } from './unavailable.js';
 
 const RDMA_CONTESTANTS = [
   'rdma-event',
@@ -13,11 +14,6 @@ const RDMA_CONTESTANTS = [
   'push-rdma',
   'read-rdma',
 ] as const;
-
-export interface Unavailable {
-  readonly reason: string;
-  readonly remedy?: string;
-}
 
 /** Why contestants cannot be measured here; those that are not in the map can. */
 export async function unavailableContestants(): Promise<Map<ContestantName, Unavailable>> {

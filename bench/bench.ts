@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Unavailable, unavailableContestants } from './availability.js';
+import { unavailableContestants } from './availability.js';
 import { describeEnvironment, type Environment } from './environment.js';
 import { BENCH_USAGE, type BenchOptions, parseBenchOptions, runCommand, wantsHelp } from './options.js';
 import { installPeers, unavailablePeers } from './peers.js';
@@ -16,6 +16,7 @@ import { styler } from './report/style.js';
 import { PLACEMENTS, type Placement, placementProblem } from './run/placement.js';
 import { type Block, runRounds } from './run/rounds.js';
 import { type ContestantName, isPeerScenario, SCENARIOS } from './scenarios.js';
+import type { Unavailable } from './unavailable.js';
 
 async function bench(options: BenchOptions): Promise<BenchReport> {
   const environment = describeEnvironment(options.guest ? 'guest' : 'machine');

@@ -4,8 +4,8 @@
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import type { Unavailable } from './availability.js';
 import type { EchoContestant } from './contestants/contestant.js';
+import type { Unavailable } from './unavailable.js';
 
 export const PEERS = {
   ws: 'ws: WebSocket messages as calls',

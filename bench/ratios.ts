@@ -1,9 +1,9 @@
-import type { Unavailable } from './availability.js';
 import { Figures } from './figures.js';
 import { PEER_NAMES } from './peers.js';
 import type { Placement } from './run/placement.js';
 import type { ContestantName, Metric, Sample, ScenarioName } from './scenarios.js';
 import { spread } from './statistics.js';
+import type { Unavailable } from './unavailable.js';
 
 /** One contestant divided by another, with the goal that the project has set itself. */
 export interface RatioDefinition {

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import type { Unavailable } from '../availability.js';
 import type { Placement } from '../run/placement.js';
+import type { Unavailable } from '../unavailable.js';
 import { type LatencyReport, parseLatencyReport } from './latency-report.js';
 import { runTool } from './tool-run.js';
 

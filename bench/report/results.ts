@@ -1,10 +1,10 @@
-import type { Unavailable } from '../availability.js';
 import type { Environment } from '../environment.js';
 import type { AbsentRatio, Ratio } from '../ratios.js';
 import type { Placement } from '../run/placement.js';
 import type { Failure } from '../run/rounds.js';
 import { METRICS, type Metric, type Sample } from '../scenarios.js';
 import { best, median, spread } from '../statistics.js';
+import type { Unavailable } from '../unavailable.js';
 
 /** One figure: a metric of a contestant over all rounds. */
 export interface Result {
