@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * What the documents say against what is there: every error code has its section in docs/errors.md, links lead
- * somewhere, and the npm scripts that are named exist.
+ * What the documents say against what is there: every error code has its section in docs/errors.md and is thrown, links
+ * lead somewhere, and the npm scripts that are named exist.
  *
  * Usage: check-documents.mjs [CHECKOUT]
  */
@@ -10,6 +10,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { checkCommand } from './lib/check-command.mjs';
 import { filesUnder } from './lib/files-under.mjs';
+import { packageDirectories } from './lib/paths.mjs';
 
 /**
  * @param {string} root a checkout
@@ -45,7 +46,19 @@ function checkErrorCodes(root) {
       .filter((code) => !known.has(code))
       .map((code) => `docs/errors.md: ${code} is no code of ${source}`),
     ...misspelt(root, known),
+    ...unused(root, source, codes),
   ];
+}
+
+/** Codes that nothing gives an error: who handles them waits in vain. @param {string} root @param {string} source where the list is @param {string[]} codes */
+function unused(root, source, codes) {
+  const texts = packageDirectories(root)
+    .flatMap((directory) => filesUnder(join(directory, 'src'), /\.ts$/))
+    .filter((path) => path !== join(root, source))
+    .map((path) => readFileSync(path, 'utf8'));
+  return codes
+    .filter((code) => !texts.some((text) => text.includes(`'${code}'`)))
+    .map((code) => `${source}: nothing throws ${code}`);
 }
 
 /**

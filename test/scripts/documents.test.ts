@@ -13,6 +13,7 @@ const sound: Readonly<Record<string, string>> = {
   'packages/core/src/contract/errors.ts': `
     export const ERROR_CODES = ['${code('ONE')}', '${code('TWO')}'] as const;
     const RETRYABLE = new Set<ErrorCode>(['${code('TWO')}']);`,
+  'packages/core/src/a.ts': `'${code('ONE')}' '${code('TWO')}'`,
   'docs/errors.md': `# Errors\n\n${section('ONE', 'no')}\n${section('TWO', 'yes')}`,
   'README.md': [
     '# Title: with `code`!',
@@ -56,6 +57,12 @@ describe('the check of documents', () => {
     expect(problemsWith({ 'packages/native/cpp/verbs/a.cc': `"${code('ONNE')}"` })).toEqual([
       `packages/native/cpp/verbs/a.cc: ${code('ONNE')} is no error code of verbmq`,
     ]);
+  });
+
+  it('finds a code that nothing throws', () => {
+    expect(problemsWith({ 'packages/core/src/a.ts': `throw new VerbmqError('${code('ONE')}', '')` })).toEqual(
+      [`packages/core/src/contract/errors.ts: nothing throws ${code('TWO')}`],
+    );
   });
 
   it('finds links that lead nowhere', () => {
