@@ -11,9 +11,9 @@ import {
 } from '../../../test/support/simulated-device.js';
 import { simulatedSetUp } from '../../../test/support/simulated-pair.js';
 import { until } from '../../../test/support/until.js';
-import { EventKind, MemoryUse } from '../src/binding.js';
+import { EventKind, MemoryUse, SubmissionKind } from '../src/binding.js';
 import type { RdmaTransportOptions } from '../src/options.js';
-import { type RawEnd, rawClient } from './raw-ends.js';
+import { type RawEnd, rawClient, rawPair } from './raw-ends.js';
 
 const HEADER_BYTES = 16;
 
@@ -115,6 +115,66 @@ await onSimulatedDevice('rxe', (device) => {
         (frame) => frame.setUint8(0, 9),
       );
       await expectEnd(victim, /note before the last one was answered/);
+    });
+
+    test('that says more in one frame than can be answered in one', async () => {
+      resetForTest(device, personality);
+      const victim = await victimOf(device);
+      await sendChanged(
+        device,
+        victim,
+        () => victim.peer.engine.submitSend(victim.peer.handle, 0, 65 * 32),
+        (frame) => {
+          frame.setUint8(0, 9);
+          for (let n = 0; n < 65; n++) frame.setUint32(HEADER_BYTES + n * 32, 1, true);
+        },
+      );
+      await expectEnd(victim, /a note about exposed memory of 2080 bytes/);
+    });
+
+    test('that sends a frame which is longer than a slot', async () => {
+      resetForTest(device, personality);
+      const victim = await victimOf(device, { slotBytes: 256 });
+      victim.peer.engine.submitSend(victim.peer.handle, 0, 1000);
+      await expectEnd(victim, /longer than a slot/);
+    });
+
+    // Software iWARP has no immediates.
+    test.skipIf(personality === 'siw')('that takes a receive without sending anything into it', async () => {
+      resetForTest(device, personality);
+      device.set('writes_carry_immediates', 1);
+      const { client, server } = await rawPair(device);
+      // In slots that are shared lies what another peer has sent: here, what would be the next frame of this one.
+      const { receives, slotBytes, dataSlots } = server.slab;
+      const payloadBytes = 32;
+      for (let slot = 0; slot < dataSlots; slot++) {
+        const frame = new DataView(receives.buffer, receives.startOf(slot) - HEADER_BYTES, slotBytes);
+        frame.setUint8(0, 1);
+        frame.setUint32(4, payloadBytes, true);
+        frame.setUint32(8, 1, true);
+      }
+      const bytes = HEADER_BYTES + payloadBytes;
+      const exposed = server.engine.registerMemory(
+        server.handle,
+        new ArrayBuffer(bytes),
+        0,
+        bytes,
+        MemoryUse.remoteWrite,
+      );
+      const own = client.engine.registerMemory(client.handle, new ArrayBuffer(bytes), 0, bytes, 0);
+      client.engine.submitOperation(client.handle, {
+        kind: SubmissionKind.write,
+        token: 1,
+        region: own.region,
+        offset: 0,
+        bytes,
+        remoteAddress: exposed.address,
+        rkey: exposed.rkey,
+      });
+      await server.saw(EventKind.closed);
+      expect(server.failure).toMatchObject({ reason: 'protocol' });
+      expect(server.failure?.message).toContain('immediate data');
+      expect(server.events.filter(([kind]) => kind === EventKind.message)).toEqual([]);
     });
 
     test.each([

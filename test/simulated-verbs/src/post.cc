@@ -54,6 +54,9 @@ int post_one_send(queue_pair* pair, const ibv_send_wr& request) {
   work.request = request;
   work.request.next = nullptr;
   work.request.sg_list = nullptr;
+  if (request.opcode == IBV_WR_RDMA_WRITE && the_world().set.writes_carry_immediates != 0) {
+    work.request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  }
   work.signalled = pair->all_signalled || (request.send_flags & IBV_SEND_SIGNALED) != 0;
   uint64_t total = 0;
   for (int i = 0; i < request.num_sge; ++i) total += request.sg_list[i].length;

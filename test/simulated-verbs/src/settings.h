@@ -36,6 +36,8 @@ namespace simverbs {
   setting(fork_protection_unneeded, 1)                                                                              \
   /* completion channels have descriptors that no event loop can watch */                                              \
   setting(unwatchable_channels, 0)                                                                                  \
+  /* writes are posted as writes with immediate data, which take a receive: a peer may do so */                       \
+  setting(writes_carry_immediates, 0)                                                                               \
   /* a work request that is refused is not named */                                                                    \
   setting(refusals_unnamed, 0)                                                                                      \
   /* completions on their way to a queue get there just before it is armed, so that no event tells of them */        \

@@ -209,8 +209,11 @@ void connection::post_receives() {
   free_control_ = 0;
 }
 
-std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, received_frame& frame) {
+std::optional<failure> connection::receive(uint32_t slot, const ibv_wc& completion, received_frame& frame) {
   if (!pool_) --receives_posted_;
+  // A write with immediate data takes a receive and leaves in its slot what lay there: in a shared one, another peer's frame.
+  if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) return protocol_failure("immediate data instead of a frame");
+  const uint32_t bytes = completion.byte_len;
   if (bytes < frame_header::bytes) return protocol_failure("a frame of " + std::to_string(bytes) + " bytes");
   const auto header = frame_header::read(receive_slot(slot));
   if (!header) return protocol_failure("a frame of unknown type");
@@ -246,6 +249,10 @@ std::optional<failure> connection::receive(uint32_t slot, uint32_t bytes, receiv
       return protocol_failure("it advertises a message of " + std::to_string(length) + " bytes");
     }
     if (!incoming_.advertised(slot, length)) return protocol_failure("it advertises more than there is room for");
+  }
+  const bool is_note = header->type == frame_type::note || header->type == frame_type::answer;
+  if (is_note && length > note_text_bytes) {
+    return protocol_failure("a note about exposed memory of " + std::to_string(length) + " bytes");
   }
   if (header->type == frame_type::note && !notes_.hear_question(payload(slot), length)) {
     return protocol_failure("a note before the last one was answered");

@@ -114,8 +114,8 @@ class connection {
     frame_type type;
     uint32_t length;
   };
-  /// Takes a frame that arrived in `slot`; anything that breaks the protocol is a failure.
-  std::optional<failure> receive(uint32_t slot, uint32_t bytes, received_frame& frame);
+  /// Takes a frame that arrived in `slot`, with a completion that succeeded; anything that breaks the protocol is a failure.
+  std::optional<failure> receive(uint32_t slot, const ibv_wc& completion, received_frame& frame);
   /// The peer has used its credits up; flush() sees whether the pool lends it more.
   bool may_be_lent_more() const noexcept { return may_be_lent_more_; }
   /// A control frame waits for the peer to give a slot back; flush() sees whether it has.

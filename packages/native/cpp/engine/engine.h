@@ -214,7 +214,7 @@ class engine {
   size_t poll_devices();
   void handle_completion(const ibv_wc& completion);
   /// False when the frame is of no use, and neither is its slot.
-  bool handle_receive(connection& of, uint32_t slot, uint32_t bytes);
+  bool handle_receive(connection& of, uint32_t slot, const ibv_wc& completion);
   void handle_shared_receive(const work_id& work, const ibv_wc& completion);
   std::shared_ptr<receive_pool> find_pool(uint32_t number) const;
   void post_pools();

@@ -14,7 +14,13 @@ failure failure_of(const connection& of, const work_id& work, const ibv_wc& comp
   // Of a failed completion only the work id, the status and the vendor's code are valid.
   std::string message;
   std::string reason = "lost";
+  const bool is_receive = work.kind == work_kind::receive || work.kind == work_kind::shared_receive;
   switch (completion.status) {
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:  // so Soft-RoCE reports it on this side as well
+      reason = is_receive ? "protocol" : "device";
+      message = is_receive ? "the peer broke the protocol: a frame that is longer than a slot" : "the queue pair failed";
+      break;
     case IBV_WC_WR_FLUSH_ERR:
       message = "the connection was lost: the peer's process ended, or its network did";
       break;
@@ -87,7 +93,7 @@ void engine::handle_completion(const ibv_wc& completion) {
   if (of == nullptr) return;
   if (completion.status != IBV_WC_SUCCESS) return handle_failed_completion(*of, work, completion);
   if (work.kind == work_kind::receive) {
-    handle_receive(*of, work.number, completion.byte_len);
+    handle_receive(*of, work.number, completion);
     if (of->loss && (of->all_exchanged() || of->receives_posted() == 0)) end_lost(*of);
   } else {
     if (work.kind == work_kind::send) of->complete_send(work.number);
@@ -106,8 +112,7 @@ void engine::handle_shared_receive(const work_id& work, const ibv_wc& completion
   const handle user = pool->user_of(completion.qp_num);
   connection* of = find(user);
   pool->arrived(work.number, user);
-  if (of != nullptr && completion.status == IBV_WC_SUCCESS &&
-      handle_receive(*of, work.number, completion.byte_len)) {
+  if (of != nullptr && completion.status == IBV_WC_SUCCESS && handle_receive(*of, work.number, completion)) {
     if (of->take_writable()) events_.push(event_kind::writable, of->self());
     return;
   }
@@ -115,10 +120,10 @@ void engine::handle_shared_receive(const work_id& work, const ibv_wc& completion
   if (of != nullptr && completion.status != IBV_WC_SUCCESS) handle_failed_completion(*of, work, completion);
 }
 
-bool engine::handle_receive(connection& of, uint32_t slot, uint32_t bytes) {
+bool engine::handle_receive(connection& of, uint32_t slot, const ibv_wc& completion) {
   connection::received_frame frame{};
   if (of.doomed && of.first_failure && of.first_failure->reason == "protocol") return false;
-  if (auto why = of.receive(slot, bytes, frame)) {
+  if (auto why = of.receive(slot, completion, frame)) {
     doom(of, std::move(why));
     return false;
   }
