@@ -45,7 +45,7 @@ export const EventKind = {
   pong: 7,
   /** Nothing is left of the handle. a: 1 when `takeFailure` says why, 0 after an orderly end or a local `destroy`. */
   closed: 8,
-  /** Of a listener: a request that nobody could understand was refused. a: the reason sent. */
+  /** Of a listener: a request that nobody could understand, or for which no handle was left, was refused. a: the reason sent. */
   refused: 9,
   /** a: token of a one-sided operation that is complete. Those that fail end the connection, and are not reported. */
   operationDone: 10,
@@ -150,7 +150,7 @@ export const Ring = {
 export const RING_WORDS = 2;
 
 /** Why an incoming request is refused. */
-export const RejectReason = { refused: 3, noResources: 4 } as const;
+export const RejectReason = { version: 2, refused: 3, noResources: 4 } as const;
 
 /** The memory of one connection, allocated here. The engine registers it and references it until it has deregistered. */
 export interface ConnectionMemory {

@@ -71,7 +71,8 @@ class ConnectAttempt implements Endpoint {
   }
 
   eventArrived(kind: number, a: number): void {
-    if (kind === EventKind.lost) return; // `closed` follows, and then it is over
+    // An attempt that was given up may still hear of what its peer has sent. Only `closed` ends it.
+    if (kind !== EventKind.connected && kind !== EventKind.closed) return;
     const { engine, signal, options } = this.#init;
     signal.removeEventListener('abort', this.#cancel);
     if (kind === EventKind.connected && signal.aborted) {

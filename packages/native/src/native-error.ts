@@ -18,6 +18,8 @@ export const REMEDIES: Readonly<Record<string, string>> = {
   'receive-pool-full':
     'raise sharedReceiveQueue.maxConnections and slots, close connections that are not needed, or release the messages that are kept',
   'no-resources': 'close connections that are not needed, or configure fewer and smaller slots',
+  'cm-failed':
+    'connect and listen again, which opens it anew; if that fails too, look at the kernel log (dmesg) for rdma_ucm, and load that module again',
 };
 
 const CODES: Readonly<Record<string, ErrorCode>> = {
@@ -45,6 +47,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   'peer-aborted': 'ERR_VERBMQ_PEER_ABORTED',
   'remote-access': 'ERR_VERBMQ_REMOTE_ACCESS',
   device: 'ERR_VERBMQ_DEVICE',
+  'cm-failed': 'ERR_VERBMQ_CONNECTION_LOST',
 };
 
 /** A failure of the addon as an error of verbmq. What the addon throws is the `cause`. */

@@ -10,6 +10,7 @@ import {
   OperationLongWord,
   OperationWord,
   RECORD_WORDS,
+  RejectReason,
   RING_WORDS,
   Ring,
   SubmissionKind,
@@ -260,6 +261,22 @@ export class RdmaEngine {
     this.flush();
   };
 
+  /** An event that nobody waits for, any more or at all. What it would have handed over is given back. */
+  #takeOwnerless(kind: number, handle: Handle, a: number): void {
+    switch (kind) {
+      case EventKind.deviceNotice:
+        this.native.takeDeviceNotices().forEach(this.#deviceNotice);
+        break;
+      case EventKind.incoming: // its listener was closed in the same batch
+        this.native.reject(a, RejectReason.refused);
+        break;
+      case EventKind.closed:
+      case EventKind.lost:
+        this.native.takeFailure(handle);
+        break;
+    }
+  }
+
   #dispatch(): void {
     const events = this.#events;
     const count = this.#ring[DELIVERING] as number;
@@ -271,7 +288,7 @@ export class RdmaEngine {
       const a = events[at + 2] as number;
       try {
         if (endpoint === undefined) {
-          if (kind === EventKind.deviceNotice) this.native.takeDeviceNotices().forEach(this.#deviceNotice);
+          this.#takeOwnerless(kind, handle, a);
         } else if (kind === MESSAGE) {
           endpoint.messageArrived(a, events[at + 3] as number);
         } else {

@@ -40,11 +40,7 @@ export class RdmaListener extends Listener implements Endpoint {
         this.#incoming(a);
         break;
       case EventKind.refused:
-        this._acceptFailed(
-          a === 2
-            ? new VerbmqError('ERR_VERBMQ_VERSION', 'a peer with another version of the protocol was refused')
-            : new VerbmqError('ERR_VERBMQ_PROTOCOL', 'a request that does not come from verbmq was refused'),
-        );
+        this._acceptFailed(refusedBecause(a));
         break;
       case EventKind.closed: {
         const failure = this.#init.engine.native.takeFailure(this.handle);
@@ -100,6 +96,21 @@ export class RdmaListener extends Listener implements Endpoint {
     engine.unregister(this);
     engine.closeListener(this.handle);
     for (const handshake of this.#handshakes) handshake.cancel();
+  }
+}
+
+/** Requests that the addon refuses by itself. */
+function refusedBecause(reason: number): VerbmqError {
+  switch (reason) {
+    case RejectReason.version:
+      return new VerbmqError('ERR_VERBMQ_VERSION', 'a peer with another version of the protocol was refused');
+    case RejectReason.noResources:
+      return new VerbmqError(
+        'ERR_VERBMQ_OVERLOADED',
+        'a request was refused: one transport holds at most 65,536 connections and listeners',
+      );
+    default:
+      return new VerbmqError('ERR_VERBMQ_PROTOCOL', 'a request that does not come from verbmq was refused');
   }
 }
 

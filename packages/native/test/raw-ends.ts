@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import type { SimulatedDevice } from '../../../test/support/simulated-device.js';
 import { until } from '../../../test/support/until.js';
-import { EventKind, type NativeFailure } from '../src/binding.js';
+import { EventKind, type Handle, type NativeFailure } from '../src/binding.js';
 import { loadAddon } from '../src/load-addon.js';
 import { type RdmaTransportOptions, resolveRdmaOptions } from '../src/options.js';
 import { type Endpoint, RdmaEngine } from '../src/rdma-engine.js';
@@ -50,7 +50,36 @@ export interface RawPair {
   readonly server: RawEnd;
 }
 
-function engineForTest(device: SimulatedDevice, options: RdmaTransportOptions): RdmaEngine {
+/** Hears of requests and does nothing about them but what it is told to. */
+export class RawListener implements Endpoint {
+  readonly handle: Handle;
+  readonly port: number;
+  readonly events: RawEvent[] = [];
+  readonly #engine: RdmaEngine;
+  readonly #requested: (request: Handle) => void;
+
+  constructor(engine: RdmaEngine, requested: (request: Handle) => void = () => {}) {
+    this.handle = engine.native.listen({ host: '127.0.0.1', port: 0, backlog: 128 });
+    this.port = engine.native.listenerAddress(this.handle).port;
+    this.#engine = engine;
+    this.#requested = requested;
+    engine.register(this);
+  }
+
+  messageArrived(): void {}
+
+  eventArrived(kind: number, a: number, b: number): void {
+    this.events.push([kind, a, b]);
+    if (kind === EventKind.incoming) this.#requested(a);
+  }
+
+  close(): void {
+    this.#engine.unregister(this);
+    this.#engine.closeListener(this.handle);
+  }
+}
+
+export function engineForTest(device: SimulatedDevice, options: RdmaTransportOptions = {}): RdmaEngine {
   const { addon } = loadAddon();
   if (addon === undefined) throw new Error('the addon is not built');
   const resolved = resolveRdmaOptions({ ...options, libraries: device.libraries });
@@ -61,16 +90,25 @@ function engineForTest(device: SimulatedDevice, options: RdmaTransportOptions): 
 
 const newSlab = ({ addon, options }: RdmaEngine): Slab => new Slab(addon, options, 64 * 1024 * 1024);
 
-/** An end that has connected to a port of 127.0.0.1. */
+/** An end that connects to a port of 127.0.0.1. */
+export function rawAttempt(
+  device: SimulatedDevice,
+  port: number,
+  options: RdmaTransportOptions = {},
+): RawEnd {
+  const engine = engineForTest(device, options);
+  const slab = newSlab(engine);
+  const target = { host: '127.0.0.1', port, timeoutMs: 3000 };
+  return new RawEnd(engine, slab, engine.native.connect({ ...target, ...slab.memory }));
+}
+
+/** One that has. */
 export async function rawClient(
   device: SimulatedDevice,
   port: number,
   options: RdmaTransportOptions = {},
 ): Promise<RawEnd> {
-  const engine = engineForTest(device, options);
-  const slab = newSlab(engine);
-  const target = { host: '127.0.0.1', port, timeoutMs: 3000 };
-  const end = new RawEnd(engine, slab, engine.native.connect({ ...target, ...slab.memory }));
+  const end = rawAttempt(device, port, options);
   await end.saw(EventKind.connected);
   return end;
 }

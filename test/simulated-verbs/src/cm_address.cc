@@ -26,9 +26,10 @@ bool overlap(const cm_id* one, const sockaddr* address, bool own_family_only) {
 }
 
 bool port_is_taken(const cm_id* id, const sockaddr* address) {
-  for (const auto& [handle, other] : the_world().cm_ids) {
-    if (other == id || other->state == cm_state::idle || other->ps != id->ps || other->is_passive) continue;
-    if (port_of(&other->route.addr.src_addr) != port_of(address)) continue;
+  const auto [first, last] = the_world().bound_ids.equal_range(port_of(address));
+  for (auto each = first; each != last; ++each) {
+    const cm_id* other = each->second;
+    if (other->ps != id->ps) continue;
     const bool shared = other->reuse_address && id->reuse_address && other->state != cm_state::listening;
     if (!shared && overlap(other, address, id->own_family_only)) return true;
   }
@@ -107,7 +108,18 @@ int bind_id(cm_id* id, const sockaddr* address) {
   }
   id->route.addr.src_storage = chosen;
   id->state = cm_state::bound;
+  the_world().bound_ids.emplace(port_of(target), id);
   return 0;
+}
+
+void unbind_id(const cm_id* id) {
+  auto& bound = the_world().bound_ids;
+  const auto [first, last] = bound.equal_range(port_of(&id->route.addr.src_addr));
+  for (auto each = first; each != last; ++each) {
+    if (each->second != id) continue;
+    bound.erase(each);
+    return;
+  }
 }
 
 cm_id* find_listener(const sockaddr* destination, rdma_port_space space) {

@@ -21,6 +21,8 @@ void make_concrete(sockaddr_storage& address);
 
 /// Binds an id to an address, choosing a port when it names none. A positive errno or 0.
 int bind_id(cm_id* id, const sockaddr* address);
+/// The id ends, and its port is free.
+void unbind_id(const cm_id* id);
 /// The listener that takes a request for the address, or nullptr.
 cm_id* find_listener(const sockaddr* destination, rdma_port_space space);
 

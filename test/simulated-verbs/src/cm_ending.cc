@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "cm_address.h"
 #include "queue_pair.h"
 
 using namespace simverbs;
@@ -104,9 +105,11 @@ void end_id(cm_id* id) {
   --channel->ids;
   if (id->counted) --w.live["cm-id"];
   w.cm_ids.erase(id->handle);
+  unbind_id(id);
   // Requests that nobody has read end with their listener, also those whose report is still on its way.
-  for (const auto& [handle, other] : w.cm_ids) {
-    if (!other->counted && other->listener == id->handle) unread.push_back(handle);
+  for (const uint32_t handle : id->requests) {
+    const cm_id* request = find_id(handle);
+    if (request != nullptr && !request->counted) unread.push_back(handle);
   }
   delete id;
   for (const uint32_t handle : unread) {

@@ -60,7 +60,7 @@ struct cm_id : rdma_cm_id {
   bool reuse_address = false;
   bool own_family_only = false;
   int requests_left = 0;  // of a listener: its backlog
-  uint32_t listener = 0;
+  std::vector<uint32_t> requests;  // of a listener: handles of the ids that it was asked for
 
   uint32_t peer = 0;  // handle of the id at the other end
   uint32_t peer_qp = 0;

@@ -78,7 +78,7 @@ void take_request(cm_id* active, std::vector<uint8_t> data, uint8_t rnr_retry_co
   cm_id* passive = make_id(static_cast<cm_channel*>(listener->channel), listener->context, listener->ps);
   passive->state = cm_state::requested;
   passive->is_passive = true;
-  passive->listener = listener->handle;
+  listener->requests.push_back(passive->handle);
   take_device(passive);
   passive->peer = active->handle;
   passive->peer_qp = active->qp != nullptr ? active->qp->qp_num : 0;

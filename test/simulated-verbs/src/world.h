@@ -34,6 +34,7 @@ struct world {
   std::unordered_map<uint32_t, memory_region*> by_rkey;
   std::unordered_map<uint32_t, memory_window*> windows_by_rkey;
   std::map<uint32_t, cm_id*> cm_ids;  // by handle, in order of making
+  std::unordered_multimap<uint16_t, cm_id*> bound_ids;  // by port, in network order
 
   /// A number no object has had before.
   uint32_t next_handle() { return ++last_handle_; }

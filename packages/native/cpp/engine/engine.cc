@@ -15,7 +15,7 @@ engine::engine(std::shared_ptr<const verbs_library> library, engine_host& host)
     throw verbs_error("no-device", "ibv_get_device_list", 0, "this machine has no RDMA device");
   }
   devices.check_files();
-  channel_ = std::make_shared<event_channel>(library_);
+  channel();
 }
 
 engine::~engine() {
@@ -26,13 +26,22 @@ engine::~engine() {
   entries_.clear();
 }
 
+const std::shared_ptr<event_channel>& engine::channel() {
+  if (!channel_) {
+    auto opened = std::make_shared<event_channel>(library_);
+    channel_watch_ = host_.watch(opened->fd(), engine_host::readable::cm_events);
+    channel_ = std::move(opened);
+  }
+  return channel_;
+}
+
 // ---- names ------------------------------------------------------------------------------------------------------
 
 handle engine::reserve_entry() {
+  if (full()) {
+    throw verbs_error("no-resources", "connect", 0, "one transport holds at most 65,536 connections and listeners");
+  }
   if (free_entries_.empty()) {
-    if (entries_.size() > handle::max_index) {
-      throw verbs_error("no-resources", "connect", 0, "one transport holds at most 65,536 connections and listeners");
-    }
     entries_.emplace_back();
     free_entries_.push_back(static_cast<uint32_t>(entries_.size() - 1));
   }
@@ -74,7 +83,7 @@ connection* engine::find(const rdma_cm_id* id) const {
 handle engine::listen(const socket_address& address, int backlog) {
   const handle name = reserve_entry();
   try {
-    auto id = std::make_unique<cm_id>(channel_, context_of(name));
+    auto id = std::make_unique<cm_id>(channel(), context_of(name));
     id->bind(address.get());
     id->listen(backlog);
     entries_[name.index()].listening = std::move(id);
@@ -102,7 +111,7 @@ handle engine::connect(const socket_address& remote, const std::optional<socket_
                        const connection_sizes& sizes, connection_memory memory, int timeout_ms) {
   const handle name = reserve_entry();
   try {
-    auto id = std::make_unique<cm_id>(channel_, context_of(name));
+    auto id = std::make_unique<cm_id>(channel(), context_of(name));
     if (local) id->bind(local->get());
     auto made = std::make_shared<connection>(name, std::move(id), connection_phase::resolving_address);
     made->destination = remote;
@@ -121,9 +130,7 @@ handle engine::connect(const socket_address& remote, const std::optional<socket_
 void engine::reject(handle request, reject_reason reason) {
   connection* waiting = find(request);
   if (waiting == nullptr) return;
-  uint8_t message[reject_message::bytes];
-  reject_message::write(message, reason);
-  waiting->id().reject(message, sizeof message);
+  refuse(waiting->id(), reason);
   free_entry(request);
 }
 

@@ -27,10 +27,11 @@ class engine_host {
  public:
   virtual ~engine_host() = default;
   enum class readable {
+    cm_events,     // rdma_cm has something to tell: handle_cm_events()
     completions,   // an armed completion queue has work: poll(), consume_completion_events(), arm()
     device_events  // a device has something to report: handle_device_events()
   };
-  /// Watches a descriptor of a device until the object returned is let go. Throws verbs_error.
+  /// Watches a descriptor until the object returned is let go. Throws verbs_error.
   virtual std::shared_ptr<void> watch(int fd, readable what) = 0;
   /// Runs `work` on another thread, then `done` on this one, also when the engine is gone by then.
   virtual void run_elsewhere(std::function<void()> work, std::function<void()> done) = 0;
@@ -137,8 +138,7 @@ class engine {
   void flush();
 
   // The loop.
-  int event_fd() const noexcept { return channel_->fd(); }
-  /// Handles what rdma_cm has to tell.
+  /// Handles what rdma_cm has to tell, or the first part of it: the descriptor then stays readable.
   void handle_cm_events();
   /// Handles what the devices have to report; what is to end does so with the next flush.
   void handle_device_events();
@@ -164,6 +164,10 @@ class engine {
     std::unique_ptr<cm_id> listening;
   };
 
+  /// The channel of rdma_cm, watched: another one when the last has failed. Throws verbs_error.
+  const std::shared_ptr<event_channel>& channel();
+  /// Every handle names something.
+  bool full() const noexcept { return free_entries_.empty() && entries_.size() > handle::max_index; }
   handle reserve_entry();
   void free_entry(handle freed);
   connection* find(handle wanted) const;
@@ -186,8 +190,8 @@ class engine {
   /// The connection ends without what its device has still to say, when that takes too long.
   void limit_end(connection& of, uint32_t timeout_ms);
   void reap();
-  /// What every connection and listener stood on has failed.
-  void fail_all(const verbs_error& error);
+  /// What every connection and listener stands on has failed. Nothing is asked of it any more.
+  void fail_channel(const verbs_error& error);
   /// Dooms the connections that use this queue pair or completion queue.
   void fail_users_of(const void* queue, const failure& why);
   void lose_users_of(const void* queue, const failure& why);
@@ -203,8 +207,10 @@ class engine {
   void handle_pool_event(const device_event& event);
   void was_drained(const void* queue_pair);
 
+  std::optional<cm_event> next_cm_event();
   void handle_cm_event(const cm_event& event);
   void handle_connect_request(const cm_event& event);
+  static void refuse(cm_id& request, reject_reason reason) noexcept;
   void handle_established(connection& of, const cm_event& event);
   void resolve_address(connection& of);
   void end_elsewhere(handle ended);
@@ -231,7 +237,8 @@ class engine {
 
   engine_host& host_;
   std::shared_ptr<const verbs_library> library_;
-  std::shared_ptr<event_channel> channel_;
+  std::shared_ptr<event_channel> channel_;  // none when it has failed
+  std::shared_ptr<void> channel_watch_;
   // Their connections own them: no device is held when nothing is connected over it.
   std::map<ibv_context*, device_resources*> devices_;
   std::vector<entry> entries_;

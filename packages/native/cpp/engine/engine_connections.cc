@@ -24,6 +24,9 @@ constexpr uint8_t min_rnr_timer = 12;
 // told to ask again, so that a cable that is plugged in late is noticed.
 constexpr int resolve_try_ms = 2000;
 
+// Of one turn of the event loop: a request that is accepted takes a while, and many may come at once.
+constexpr int most_cm_events = 16;
+
 uint8_t read_depth(int device, int other) {
   return static_cast<uint8_t>(std::max(0, std::min({device, other, wished_read_depth})));
 }
@@ -92,16 +95,20 @@ void engine::uncount(connection& of) noexcept {
   if (std::exchange(of.counted, false)) --queue_pairs_;
 }
 
+std::optional<cm_event> engine::next_cm_event() {
+  if (!channel_) return std::nullopt;
+  try {
+    return channel_->next();
+  } catch (const verbs_error& error) {
+    fail_channel(error);
+    return std::nullopt;
+  }
+}
+
 void engine::handle_cm_events() {
-  const auto next = [this]() -> std::optional<cm_event> {
-    try {
-      return channel_->next();
-    } catch (const verbs_error& error) {
-      fail_all(error);
-      return std::nullopt;
-    }
-  };
-  while (auto event = next()) {
+  for (int handled = 0; handled < most_cm_events; ++handled) {
+    const auto event = next_cm_event();
+    if (!event) break;
     try {
       handle_cm_event(*event);
     } catch (const verbs_error& error) {
@@ -230,9 +237,21 @@ void engine::handle_established(connection& of, const cm_event& event) {
   report_up(of, event_kind::connected);
 }
 
+void engine::refuse(cm_id& request, reject_reason reason) noexcept {
+  uint8_t message[reject_message::bytes];
+  reject_message::write(message, reason);
+  request.reject(message, sizeof message);
+}
+
 void engine::handle_connect_request(const cm_event& event) {
   const handle listener =
       handle::from_value(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(event.listen_id->context)));
+  if (full()) {
+    cm_id nameless(channel_, event.id, context_of(handle()));
+    refuse(nameless, reject_reason::no_resources);
+    events_.push(event_kind::refused, listener, static_cast<int32_t>(reject_reason::no_resources));
+    return;
+  }
   const handle name = reserve_entry();
   auto made = std::make_shared<connection>(name, std::make_unique<cm_id>(channel_, event.id, context_of(name)),
                                            connection_phase::requested);

@@ -1,5 +1,6 @@
 // How connections end: by failure or in order, and in which order what they hold is given back.
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "engine/engine.h"
@@ -110,13 +111,18 @@ void engine::ended_elsewhere(handle ended) {
   release_lost_devices();
 }
 
-void engine::fail_all(const verbs_error& error) {
+// What rdma_cm would have told of them nobody will hear. It may answer like this for ever, and its descriptor be readable all the
+// while; so it is not watched any more, and lives on only until the identifiers that stand on it are gone.
+void engine::fail_channel(const verbs_error& error) {
+  channel_watch_.reset();
+  channel_.reset();
+  const failure why{"cm-failed", std::string("the RDMA connection manager has failed: ") + error.what()};
   for (size_t index = 0; index < entries_.size(); ++index) {
     entry& each = entries_[index];
-    if (each.peer) doom(*each.peer, failure{error.reason(), error.what()});
+    if (each.peer) doom(*each.peer, why);
     if (!each.listening) continue;
     const handle name(static_cast<uint32_t>(index), each.generation);
-    failures_[name.value()] = {error.reason(), error.what()};
+    failures_[name.value()] = why;
     free_entry(name);
     events_.push(event_kind::closed, name, 1);
   }

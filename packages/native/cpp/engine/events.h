@@ -20,7 +20,7 @@ enum class event_kind : int32_t {
   peer_closing = 6,  // the peer sends no more messages; all of them have been reported
   pong = 7,          // a sign of life that was asked for
   closed = 8,        // nothing is left of a connection or listener; a: 1 when take_failure() says why, else 0
-  refused = 9,       // of a listener; a: reject_reason that a bad request was answered with
+  refused = 9,       // of a listener; a: reject_reason that a request was answered with, a bad one or one too many
   operation_done = 10,  // a: token of a one-sided operation that is complete
   device_notice = 11,   // of no handle: take_device_notices() has something
   advertised = 12,      // a: receive slot that tells of a large message, b: its bytes; JavaScript fetches it

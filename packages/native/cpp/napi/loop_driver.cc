@@ -29,16 +29,17 @@ loop_driver::loop_driver(uv_loop_t* loop, polling_policy policy, event_receiver&
     : loop_(loop), policy_(policy), receiver_(receiver) {}
 
 void loop_driver::start(engine& driven) {
-  // The only one that can fail comes first: then there is nothing to close.
-  cm_poll_ = start_poll(driven.event_fd(), [](uv_poll_t* handle, int, int) {
-    static_cast<poll_handle*>(handle->data)->driver->on_cm_readable();
-  });
   engine_ = &driven;
   idle_.driver = this;
   idle_.handle.data = &idle_;
   uv_idle_init(loop_, &idle_.handle);
   uv_unref(reinterpret_cast<uv_handle_t*>(&idle_.handle));
-  ++open_handles_;
+  reference_.driver = this;
+  reference_.handle.data = &reference_;
+  uv_timer_init(loop_, &reference_.handle);
+  uv_timer_start(&reference_.handle, [](uv_timer_t*) {}, UINT64_MAX, 0);
+  uv_unref(reinterpret_cast<uv_handle_t*>(&reference_.handle));
+  open_handles_ += 2;
 }
 
 loop_driver::poll_handle* loop_driver::start_poll(int fd, uv_poll_cb callback) {
@@ -68,13 +69,13 @@ void loop_driver::stop(std::set<owned*>& open, owned* unused) {
 }
 
 std::shared_ptr<void> loop_driver::watch(int fd, readable what) {
-  const uv_poll_cb on_completions = [](uv_poll_t* handle, int, int) {
-    static_cast<poll_handle*>(handle->data)->driver->on_channel_readable();
-  };
-  const uv_poll_cb on_events = [](uv_poll_t* handle, int, int) {
-    static_cast<poll_handle*>(handle->data)->driver->on_device_events();
-  };
-  poll_handle* watched = start_poll(fd, what == readable::completions ? on_completions : on_events);
+  uv_poll_cb callback = nullptr;
+  switch (what) {
+    case readable::cm_events: callback = call<&loop_driver::on_cm_readable>; break;
+    case readable::completions: callback = call<&loop_driver::on_channel_readable>; break;
+    case readable::device_events: callback = call<&loop_driver::on_device_events>; break;
+  }
+  poll_handle* watched = start_poll(fd, callback);
   return {watched, [this](poll_handle* unused) { stop(polls_, unused); }};
 }
 
@@ -125,7 +126,7 @@ void loop_driver::update_reference() {
   const bool wanted = engine_ != nullptr && engine_->active();
   if (wanted == referenced_) return;
   referenced_ = wanted;
-  auto* handle = reinterpret_cast<uv_handle_t*>(&cm_poll_->handle);
+  auto* handle = reinterpret_cast<uv_handle_t*>(&reference_.handle);
   if (wanted) uv_ref(handle);
   else uv_unref(handle);
 }
@@ -239,6 +240,9 @@ void loop_driver::close(std::function<void()> closed) {
   if (engine_ == nullptr) return closed_();
   uv_close(reinterpret_cast<uv_handle_t*>(&idle_.handle), [](uv_handle_t* handle) {
     static_cast<owned_handle<uv_idle_t>*>(handle->data)->driver->handle_closed();
+  });
+  uv_close(reinterpret_cast<uv_handle_t*>(&reference_.handle), [](uv_handle_t* handle) {
+    static_cast<owned_handle<uv_timer_t>*>(handle->data)->driver->handle_closed();
   });
   while (!polls_.empty()) stop(polls_, *polls_.begin());
   while (!timers_.empty()) stop(timers_, *timers_.begin());

@@ -32,8 +32,7 @@ class loop_driver final : public engine_host {
  public:
   loop_driver(uv_loop_t* loop, polling_policy policy, event_receiver& receiver);
 
-  /// Starts to watch `driven`, which the caller owns and keeps until close() has been called. Throws verbs_error: nothing was
-  /// started.
+  /// Drives `driven`, which was made with this host, and which the caller owns and keeps until close() has been called.
   void start(engine& driven);
   /// Stops at once; `closed` is called when the loop holds none of the handles any more.
   void close(std::function<void()> closed);
@@ -61,6 +60,10 @@ class loop_driver final : public engine_host {
     std::function<void()> due;
   };
 
+  template <void (loop_driver::*method)()>
+  static void call(uv_poll_t* handle, int, int) {
+    (static_cast<poll_handle*>(handle->data)->driver->*method)();
+  }
   /// Throws verbs_error.
   poll_handle* start_poll(int fd, uv_poll_cb callback);
   /// Closes what is in `open`, which then frees itself; what close() has stopped is not there.
@@ -84,11 +87,12 @@ class loop_driver final : public engine_host {
   duration_clock clock_{&uv_hrtime};
   event_receiver& receiver_;
   engine* engine_ = nullptr;
-  poll_handle* cm_poll_ = nullptr;
   // Those that are not closing; the loop owns the others.
   std::set<poll_handle*> polls_;
   std::set<timer_handle*> timers_;
   owned_handle<uv_idle_t> idle_{};
+  // Never due: the loop goes on while it is referenced.
+  owned_handle<uv_timer_t> reference_{};
   bool turning_ = false;
   bool armed_ = true;
   bool referenced_ = false;

@@ -1,0 +1,120 @@
+// Handles: what happens when each of them names something, and what is given back that nobody waits for.
+import { describe, expect, test } from 'vitest';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  type SimulatedDevice,
+} from '../../../test/support/simulated-device.js';
+import { until } from '../../../test/support/until.js';
+import { EventKind, type Handle, RejectReason } from '../src/binding.js';
+import { engineForTest, RawListener, rawAttempt } from './raw-ends.js';
+
+const MOST_HANDLES = 65_536;
+/** Below those that are given to whoever asks for none. */
+const PORTS = { first: 1024, count: 30_000 };
+
+/** Makes `count` attempts whose requests have left, and holds back whatever tells of them. */
+async function requests(
+  device: SimulatedDevice,
+  port: number,
+  count: number,
+): Promise<ReturnType<typeof rawAttempt>[]> {
+  device.hold('cm-events');
+  const attempts = Array.from({ length: count }, () => rawAttempt(device, port));
+  // Their addresses are found, then their routes.
+  for (let step = 0; step < 2; step++) {
+    await until(() => device.held('cm-events') === count);
+    device.release('cm-events');
+    device.hold('cm-events');
+  }
+  await until(() => device.held('cm-events') === count);
+  return attempts;
+}
+
+await onSimulatedDevice('rxe', (device) => {
+  describe.each<Personality>(['rxe', 'siw'])('handles on a device like %s', (personality) => {
+    test('a request for which none is left is refused, and leaves nothing', async () => {
+      resetForTest(device, personality);
+      const engine = engineForTest(device);
+      const listener = new RawListener(engine, (request) =>
+        engine.native.reject(request, RejectReason.refused),
+      );
+      const others: Handle[] = [];
+      while (others.length < MOST_HANDLES - 1) {
+        const host = `127.0.0.${2 + Math.floor(others.length / PORTS.count)}`;
+        const port = PORTS.first + (others.length % PORTS.count);
+        others.push(engine.native.listen({ host, port, backlog: 1 }));
+      }
+      expect(() => engine.native.listen({ host: '127.0.0.1', port: 0, backlog: 1 })).toThrow('65,536');
+
+      const refused = rawAttempt(device, listener.port);
+      await refused.saw(EventKind.closed);
+      expect(refused.failure?.message).toContain('no memory or queues left');
+      expect(listener.events).toEqual([[EventKind.refused, RejectReason.noResources, 0]]);
+      await until(() => device.live('cm-id') === MOST_HANDLES);
+
+      // There is room again, and the listener hears of the next one.
+      engine.native.closeListener(others.pop() as Handle);
+      const heard = rawAttempt(device, listener.port);
+      await heard.saw(EventKind.closed);
+      expect(heard.failure?.message).toContain('refused');
+      expect(listener.events.at(-1)?.[0]).toBe(EventKind.incoming);
+    });
+
+    test('why a request ended is not kept for somebody who never heard of it', async () => {
+      resetForTest(device, personality);
+      const engine = engineForTest(device);
+      const listener = new RawListener(engine, (request) =>
+        engine.native.reject(request, RejectReason.refused),
+      );
+      const [attempt] = await requests(device, listener.port, 1);
+      // It is given up when its request is on its way already, and the listener hears of both at once.
+      attempt?.engine.close();
+      await until(() => device.held('cm-events') === 2);
+      device.release('cm-events');
+      await until(() => listener.events.length === 1);
+      await until(() => device.live('cm-id') === 1);
+      const [, request] = listener.events[0] as (typeof listener.events)[0];
+      expect(engine.native.takeFailure(request)).toBeUndefined();
+    });
+
+    test('requests that come at once are not all taken in one turn', async () => {
+      resetForTest(device, personality);
+      const count = 100;
+      let inThisTurn = 0;
+      let mostInOne = 0;
+      const engine = engineForTest(device);
+      const listener = new RawListener(engine, (request) => {
+        if (inThisTurn++ === 0) {
+          setImmediate(() => {
+            inThisTurn = 0;
+          });
+        }
+        mostInOne = Math.max(mostInOne, inThisTurn);
+        engine.native.reject(request, RejectReason.refused);
+      });
+      const attempts = await requests(device, listener.port, count);
+      device.release('cm-events');
+      await Promise.all(attempts.map((each) => each.saw(EventKind.closed)));
+      expect(listener.events.length).toBe(count);
+      expect(mostInOne).toBeLessThanOrEqual(16);
+    });
+
+    test('a request whose listener is closed when it is about to hear of it is refused', async () => {
+      resetForTest(device, personality);
+      const engine = engineForTest(device);
+      const listener = new RawListener(engine, (request) => {
+        listener.close();
+        engine.native.reject(request, RejectReason.refused);
+      });
+      const attempts = await requests(device, listener.port, 2);
+      device.release('cm-events');
+      for (const attempt of attempts) {
+        await attempt.saw(EventKind.closed);
+        expect(attempt.failure).toMatchObject({ reason: 'rejected' });
+      }
+      expect(device.live('cm-id')).toBe(0);
+    });
+  });
+});
