@@ -171,35 +171,56 @@ class Handshake implements Endpoint {
     this.#end(new VerbmqError('ERR_VERBMQ_CLOSED', 'the listener was closed during a handshake'));
   }
 
-  messageArrived(): void {
-    // No message comes before `accepted`, which puts the connection in this object's place, or after it has been given up.
+  /** No message comes before `accepted`, which puts the connection in this object's place; so this has been given up. */
+  messageArrived(slot: number): void {
+    this.#release(slot);
   }
 
   eventArrived(kind: number, a: number): void {
-    if (kind === EventKind.lost) return; // `closed` follows, and then it is over
+    switch (kind) {
+      case EventKind.accepted:
+        this.#accepted();
+        break;
+      case EventKind.advertised:
+        this.#release(a);
+        break;
+      case EventKind.closed:
+        this.#closed(a === 1);
+        break;
+    }
+  }
+
+  #accepted(): void {
     clearTimeout(this.#timer);
-    if (kind === EventKind.accepted && this.#error !== undefined) {
-      // The peer's first frame was found while this was being given up: what ends here never was a connection.
-      this.#engine.native.takeDescription(this.handle);
-      return;
-    }
-    if (kind === EventKind.accepted) {
-      const connection = new RdmaConnection({
-        engine: this.#engine,
-        handle: this.handle,
-        slab: this.#slab,
-        direction: 'in',
-        options: this.#options,
-        description: this.#engine.native.takeDescription(this.handle),
-      });
-      this.#engine.register(connection);
-      this.#done(connection);
-      return;
-    }
+    const description = this.#engine.native.takeDescription(this.handle);
+    // The peer's first frame was found while this was being given up: what ends here never was a connection.
+    if (this.#error !== undefined) return;
+    const connection = new RdmaConnection({
+      engine: this.#engine,
+      handle: this.handle,
+      slab: this.#slab,
+      direction: 'in',
+      options: this.#options,
+      description,
+    });
+    this.#engine.register(connection);
+    this.#done(connection);
+  }
+
+  #closed(failed: boolean): void {
+    clearTimeout(this.#timer);
     this.#gone();
-    const failure = a === 1 ? this.#engine.native.takeFailure(this.handle) : undefined;
+    const failure = failed ? this.#engine.native.takeFailure(this.handle) : undefined;
     const lost = { reason: 'lost', message: 'the peer went away during the handshake' };
     this.#done(this.#error ?? toVerbmqError(failure ?? lost));
+  }
+
+  /** What came behind the first frame of a handshake that was given up: where slots are shared, others need this one. */
+  #release(slot: number): void {
+    const { pool } = this.#slab;
+    if (pool === undefined) return;
+    pool.hold(slot, this.handle);
+    this.#engine.receivePools?.release(pool, this.handle, slot);
   }
 
   #gone(): void {

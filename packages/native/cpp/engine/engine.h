@@ -224,6 +224,7 @@ class engine {
   void handle_shared_receive(const work_id& work, const ibv_wc& completion);
   std::shared_ptr<receive_pool> find_pool(uint32_t number) const;
   void post_pools();
+  void fail_pool(const std::shared_ptr<receive_pool>& failed, const std::string& why);
   void release_orphan(uint32_t pool, handle held_by, uint32_t slot);
   /// Lets the device finish with the receives that it has taken for a connection. False when there is nothing to wait for.
   bool drain(connection& of);

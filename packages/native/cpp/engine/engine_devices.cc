@@ -74,6 +74,10 @@ void engine::handle_device_event(device_resources& device, const device_event& e
 }
 
 void engine::fail_users_of(const void* queue, const failure& why) {
+  for (const auto& [number, shared] : pools_) {
+    const auto pool = shared.lock();
+    if (pool && pool->completes_on(queue)) fail_pool(pool, why.message);
+  }
   for (const entry& each : entries_) {
     if (each.peer && each.peer->id().stands_on(queue)) doom(*each.peer, why);
   }

@@ -30,7 +30,7 @@ uint32_t engine::join_receive_pool(handle request) {
       each = pools_.erase(each);
       continue;
     }
-    if (pool->is_on(of->id().verbs())) {
+    if (pool->is_on(of->id().verbs()) && !pool->has_failed()) {
       of->share_receives(pool);
       return pool->number();
     }
@@ -70,10 +70,7 @@ engine::receive_pool_totals engine::shared_receive_totals() const {
 void engine::post_pools() {
   for (const auto& [number, shared] : pools_) {
     const auto pool = shared.lock();
-    if (!pool || pool->post()) continue;
-    for (const entry& each : entries_) {
-      if (each.peer && each.peer->pool() == pool) doom(*each.peer, failure{"device", pool->failure()});
-    }
+    if (pool && !pool->post()) fail_pool(pool, pool->failure());
   }
 }
 
@@ -89,9 +86,14 @@ void engine::handle_pool_event(const device_event& event) {
       pool->was_low();
       continue;
     }
-    for (const entry& each : entries_) {
-      if (each.peer && each.peer->pool() == pool) doom(*each.peer, failure{"device", "the shared receive queue failed"});
-    }
+    fail_pool(pool, "the shared receive queue failed");
+  }
+}
+
+void engine::fail_pool(const std::shared_ptr<receive_pool>& failed, const std::string& why) {
+  failed->fail(why);
+  for (const entry& each : entries_) {
+    if (each.peer && each.peer->pool() == failed) doom(*each.peer, failure{"device", why});
   }
 }
 

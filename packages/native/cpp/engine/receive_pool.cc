@@ -103,6 +103,7 @@ void receive_pool::give_back_orphan(uint32_t slot, handle held_by) {
 }
 
 bool receive_pool::post() {
+  if (has_failed()) return false;
   if (free_.empty()) return true;
   const size_t count = free_.size();
   requests_.resize(std::max(requests_.size(), count));
@@ -126,7 +127,7 @@ bool receive_pool::post() {
     queue_->warn_below(low_mark(sizes_.slots));
   }
   if (error_number == 0) return true;
-  failure_ = call_failed("ibv_post_srq_recv", error_number).what();
+  fail(call_failed("ibv_post_srq_recv", error_number).what());
   return false;
 }
 

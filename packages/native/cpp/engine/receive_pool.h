@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/device_resources.h"
@@ -62,6 +63,7 @@ class receive_pool {
   uint32_t ran_low() const noexcept { return ran_low_; }
   bool is_on(const ibv_context* device) const noexcept { return device == context_; }
   bool is_queue(const void* subject) const noexcept { return queue_->is(subject); }
+  bool completes_on(const void* queue) const noexcept { return reservation_->queue().get() == queue; }
 
   /// The protection domain for a connection: its own, so that no key of one peer opens what belongs to another; or the
   /// pool's, where the device looks for the memory of shared receives in the domain of the queue pair.
@@ -86,8 +88,13 @@ class receive_pool {
   void give_back(uint32_t slot);
   /// JavaScript lets go of a message whose connection has ended. Anything else is ignored.
   void give_back_orphan(uint32_t slot, handle held_by);
-  /// Posts what was given back. False when the device refuses: the queue is of no more use.
+  /// Posts what was given back. False when the device refuses: the pool has failed.
   bool post();
+  /// It is of no more use, and those that share it end; another one takes its place. The first reason counts.
+  void fail(std::string why) {
+    if (failure_.empty()) failure_ = std::move(why);
+  }
+  bool has_failed() const noexcept { return !failure_.empty(); }
   const std::string& failure() const noexcept { return failure_; }
 
   /// A message has used a credit, and the peer has `left` more. True when it has used as many as its window has, or all, and
