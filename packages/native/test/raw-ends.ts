@@ -88,7 +88,7 @@ export function engineForTest(device: SimulatedDevice, options: RdmaTransportOpt
   return engine;
 }
 
-const newSlab = ({ addon, options }: RdmaEngine): Slab => new Slab(addon, options, 64 * 1024 * 1024);
+export const newSlab = ({ addon, options }: RdmaEngine): Slab => new Slab(addon, options, 64 * 1024 * 1024);
 
 /** An end that connects to a port of 127.0.0.1. */
 export function rawAttempt(

@@ -218,6 +218,10 @@ class engine {
   void connect_now(connection& of);
   void connect_elsewhere(connection& of);
   size_t poll_devices();
+  void take_all_completions() {
+    while (poll_devices() == batch) {
+    }
+  }
   void handle_completion(const ibv_wc& completion);
   /// False when the frame is of no use, and neither is its slot.
   bool handle_receive(connection& of, uint32_t slot, const ibv_wc& completion);

@@ -277,8 +277,7 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
   of->set_memory(sizes, std::move(memory));
   if (of->pool()) {
     // A shared receive that completed for a queue pair which is gone must not be taken for one of a new queue pair with its number.
-    while (poll_devices() == batch) {
-    }
+    take_all_completions();
   }
   try {
     create_queue_pair(*of);

@@ -51,8 +51,7 @@ void engine::settle(connection& of) {
 void engine::limit_end(connection& of, uint32_t timeout_ms) {
   of.end_deadline = host_.after(timeout_ms, [this, name = of.self()] {
     // A process that was held up finds this timer and the completions at once.
-    while (poll_devices() == batch) {
-    }
+    take_all_completions();
     if (connection* still = find(name)) end_lost(*still);
     reap();
   });
@@ -61,8 +60,7 @@ void engine::limit_end(connection& of, uint32_t timeout_ms) {
 void engine::reap() {
   if (doomed_.empty()) return release_lost_devices();
   // What has come is still delivered: destroying a queue pair may drop its completions.
-  while (poll_devices() == batch) {
-  }
+  take_all_completions();
   for (const handle each : std::exchange(doomed_, {})) {
     connection* of = find(each);
     if (of == nullptr || drain(*of)) continue;
@@ -87,7 +85,8 @@ void engine::reap() {
 }
 
 // Destroying a queue pair may take seconds, and the loop has other connections. Nobody finds this one from here on; its place, its
-// memory and what it stands on are kept until the device has let go of them.
+// memory and what it stands on are kept until the device has let go of them. Its part of the completion queue is others' only when what
+// the device has left there is taken.
 void engine::end_elsewhere(handle ended) {
   struct job {
     std::shared_ptr<connection> of;
@@ -99,8 +98,10 @@ void engine::end_elsewhere(handle ended) {
   ++ending_elsewhere_;
   host_.run_elsewhere([shared] { shared->queue_pair.destroy_any_thread(); },
                       [shared, ended, wanted = std::weak_ptr<engine*>(self_)] {
+                        const auto still = wanted.lock();
+                        if (still) (*still)->take_all_completions();
                         shared->of.reset();
-                        if (const auto still = wanted.lock()) (*still)->ended_elsewhere(ended);
+                        if (still) (*still)->ended_elsewhere(ended);
                       });
 }
 
