@@ -130,8 +130,9 @@ class connection {
   void complete_operation(uint32_t number) { operations_.complete(number, finished_); }
   /// Whether a piece belongs to a large message that is being read.
   bool is_fetch(uint32_t number) const noexcept { return operations_.is_fetch(number); }
-  /// Operations that are complete and have not been reported.
-  std::vector<operation> take_finished() { return std::exchange(finished_, {}); }
+  /// Operations that are complete and have not been reported; those are done with once they were.
+  const std::vector<operation>& finished() const noexcept { return finished_; }
+  void reported_finished() noexcept { finished_.clear(); }
 
   /// True once when JavaScript waits for a gate that has moved.
   bool take_writable() noexcept;

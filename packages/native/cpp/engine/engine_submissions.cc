@@ -100,7 +100,7 @@ engine::memory_totals engine::registered_memory_totals() const {
 }
 
 void engine::report_finished(connection& of) {
-  for (const operation& done : of.take_finished()) {
+  for (const operation& done : of.finished()) {
     const auto token = static_cast<int32_t>(done.token);
     if (done.kind != operation_kind::fetch) {
       events_.push(event_kind::operation_done, of.self(), token);
@@ -109,6 +109,7 @@ void engine::report_finished(connection& of) {
     of.was_fetched(done.token);
     events_.push(event_kind::fetched, of.self(), token, static_cast<int32_t>(done.bytes));
   }
+  of.reported_finished();
 }
 
 bool engine::send_note(handle connection, note_bytes said) {

@@ -6,11 +6,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
+#include "engine/fifo.h"
 #include "engine/region_table.h"
 
 namespace verbmq {
@@ -30,7 +31,7 @@ class large_outbox {
   bool all_read() const noexcept { return unread_.empty(); }
 
  private:
-  std::deque<std::shared_ptr<const registered_memory>> unread_;
+  fifo<std::shared_ptr<const registered_memory>> unread_;
   uint32_t advertised_ = 0;
   uint32_t read_ = 0;
   uint32_t released_ = 0;
@@ -69,8 +70,10 @@ class large_inbox {
   };
 
   uint64_t window_bytes_ = 0;
-  std::unordered_map<uint32_t, uint64_t> by_slot_;  // numbers of messages
-  std::deque<message> messages_;   // those that are not released, or lie behind one that is not
+  using slot_numbers = std::unordered_map<uint32_t, uint64_t>;
+  slot_numbers by_slot_;                           // numbers of messages
+  std::vector<slot_numbers::node_type> spare_;     // of those that were released, to be used again
+  fifo<message> messages_;         // those that are not released, or lie behind one that is not
   uint64_t first_ = 0;             // number of the first of them: so many are released
   uint64_t read_ = 0;
   uint64_t told_read_ = 0;

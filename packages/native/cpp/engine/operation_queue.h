@@ -9,13 +9,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include <infiniband/verbs.h>
 
+#include "engine/fifo.h"
 #include "engine/region_table.h"
 
 namespace verbmq {
@@ -81,10 +81,10 @@ class operation_queue {
 
   uint32_t read_depth_ = 0;
   uint32_t piece_bytes_ = wished_piece_bytes;
-  std::deque<operation> waiting_;
+  fifo<operation> waiting_;
   uint64_t first_staged_bytes_ = 0;  // of the first that waits
-  std::deque<operation> started_;    // all of their pieces are posted
-  std::deque<posted_piece> posted_;
+  fifo<operation> started_;          // all of their pieces are posted
+  fifo<posted_piece> posted_;
   uint32_t first_number_ = 0;  // of those posted
   uint32_t reads_posted_ = 0;
 };
