@@ -1,5 +1,6 @@
 // Large messages when something goes wrong on the way: each step of their life is stopped, and broken off there.
 import { VerbmqError } from '@verbmq/core';
+import type { RdmaTransportOptions } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
 import { isPending, type Outcome, settled } from '../support/expectations.js';
 import { expectBytes, numbered, pattern, take } from '../support/messages.js';
@@ -16,6 +17,7 @@ import { until } from '../support/until.js';
 const KIB = 1024;
 /** Copied by `send`, and lent to the device: the two ways into registered memory. */
 const LENGTHS = [60 * KIB, 600 * KIB];
+const SHARED: RdmaTransportOptions = { sharedReceiveQueue: { slots: 64 } };
 
 await onSimulatedDevice('rxe', (device) => {
   /** Where the life of a large message can be stopped; each answers when the message has got there. */
@@ -60,7 +62,14 @@ await onSimulatedDevice('rxe', (device) => {
     },
   };
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('large messages over a device like %s', (personality) => {
+  // A server has receive slots of its own for each connection, or all of them share some.
+  describe.each<[Personality, string, RdmaTransportOptions]>([
+    ['rxe', '', {}],
+    ['siw', '', {}],
+    ['mlx', '', {}],
+    ['rxe', ' into shared slots', SHARED],
+    ['mlx', ' into shared slots', SHARED],
+  ])('large messages over a device like %s%s', (personality, _, own) => {
     for (const [phase, reach] of Object.entries(PHASES)) {
       for (const [who, how] of [
         ['client', 'abort'],
@@ -70,7 +79,7 @@ await onSimulatedDevice('rxe', (device) => {
       ] as const) {
         test(`a message ${phase} when the ${who === 'client' ? 'sender' : 'receiver'} ${how}s`, async () => {
           resetForTest(device, personality);
-          const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
+          const pair = await simulatedPair(device, { ...own, heartbeatIntervalMs: 0 });
           const lengths: number[] = [];
           pair.server.onMessage(({ byteLength }) => lengths.push(byteLength));
           const sends: Promise<Outcome>[] = [];
@@ -98,7 +107,7 @@ await onSimulatedDevice('rxe', (device) => {
       'a read that fails (%s) ends its connection alone',
       async (_, status) => {
         resetForTest(device, personality);
-        const pair = await simulatedPair(device);
+        const pair = await simulatedPair(device, own);
         const accepted = nextConnection(pair.listener);
         const other = await pair.clientTransport.connect(pair.listener.url);
         const otherServer = await accepted;
@@ -120,7 +129,7 @@ await onSimulatedDevice('rxe', (device) => {
 
     test('lent memory is read until the queue pair is gone, and its promise is pending so long', async () => {
       resetForTest(device, personality);
-      const pair = await simulatedPair(device);
+      const pair = await simulatedPair(device, own);
       device.hold('hardware');
       const sending = pair.client.send(pattern(600 * KIB));
       sending.catch(() => {});

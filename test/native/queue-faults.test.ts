@@ -1,4 +1,4 @@
-// What users of similar systems saw go wrong with queues, completions and credits, each brought about on purpose.
+// What users of similar systems saw go wrong with queues, completions and credits, each brought about on purpose. Longer than 300 lines, because it is a list.
 import type { Connection } from '@verbmq/core';
 import type { Polling } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
@@ -268,26 +268,44 @@ await onSimulatedDevice('rxe', (device) => {
   });
 
   describe('a receiver that is not ready', () => {
-    test('is asked again soon: the longest wait is not the default', async () => {
-      resetForTest(device, 'rxe');
-      const pair = await simulatedPair(device);
-      device.receiverNotReady(3);
-      await crossedTraffic(pair, 1);
-      // min_rnr_timer 0 would mean 655 ms each time.
-      expect(device.count('rnr-wait-us')).toBeLessThan(3 * 10_000);
-      expect(device.count('rnr-answers')).toBe(3);
-      await expectNothingLeft(device, pair);
-    });
+    test.each<Personality>(['rxe', 'mlx'])(
+      'is asked again soon: the longest wait is not the default (a device like %s)',
+      async (personality) => {
+        resetForTest(device, personality);
+        const pair = await simulatedPair(device);
+        device.receiverNotReady(3);
+        await crossedTraffic(pair, 1);
+        // min_rnr_timer 0 would mean 655 ms each time.
+        expect(device.count('rnr-wait-us')).toBeLessThan(3 * 10_000);
+        expect(device.count('rnr-answers')).toBe(3);
+        await expectNothingLeft(device, pair);
+      },
+    );
 
-    test('is not asked for ever', async () => {
-      resetForTest(device, 'rxe');
+    test.each<Personality>(['rxe', 'mlx'])(
+      'is not asked for ever (a device like %s)',
+      async (personality) => {
+        resetForTest(device, personality);
+        const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
+        device.receiverNotReady(1_000_000);
+        await pair.client.send(numbered(1));
+        const { error } = await pair.client.closed;
+        expect(error?.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
+        expect(device.count('rnr-answers')).toBeLessThan(20);
+        device.receiverNotReady(0);
+        await expectNothingLeft(device, pair);
+      },
+    );
+
+    test('ends its connection over iWARP, which cannot ask again, and no other', async () => {
+      resetForTest(device, 'siw');
       const pair = await simulatedPair(device, { heartbeatIntervalMs: 0 });
-      device.receiverNotReady(1_000_000);
-      await pair.client.send(numbered(1));
-      const { error } = await pair.client.closed;
-      expect(error?.code).toBe('ERR_VERBMQ_CONNECTION_LOST');
-      expect(device.count('rnr-answers')).toBeLessThan(20);
-      device.receiverNotReady(0);
+      const other = await oneMore(pair);
+      device.receiverNotReady(1);
+      await pair.client.send(numbered(1)).catch(() => {});
+      for (const { closed } of [pair.client, pair.server])
+        expect((await closed).error?.code).toBeOneOf(['ERR_VERBMQ_CONNECTION_LOST', 'ERR_VERBMQ_DEVICE']);
+      await crossedTraffic(other, 10);
       await expectNothingLeft(device, pair);
     });
   });
