@@ -1,9 +1,10 @@
-// What a layer upon a connection sends by ways of its own: `trySendBehind`, `trySendBehindWords` and rooms.
+// What a layer upon a connection sends by ways of its own: `trySendBehind`, `trySendBehindWords` and rooms, and what it takes back.
 import { expect, test } from 'vitest';
 import { Connection } from '../src/contract/connection.js';
 import { NOT_TAKEN } from '../src/contract/connection-hooks.js';
 import { resolveConnectionOptions } from '../src/contract/options.js';
 import type { OutgoingRoom } from '../src/contract/outgoing-room.js';
+import { WaitingSend } from '../src/contract/send-queue.js';
 
 const capabilities = {
   oneSided: 'none',
@@ -18,6 +19,8 @@ const data = Uint8Array.of(8, 9);
 /** A connection whose transport takes what `hasRoom` says. */
 class Fake extends Connection {
   hasRoom = true;
+  closeSaid = false;
+  onSubmit = (): void => {};
   readonly sent: number[][] = [];
 
   constructor() {
@@ -33,6 +36,7 @@ class Fake extends Connection {
   }
 
   protected override _submit(bytes: Uint8Array): boolean {
+    this.onSubmit();
     if (this.hasRoom) this.sent.push([...bytes]);
     return this.hasRoom;
   }
@@ -45,7 +49,9 @@ class Fake extends Connection {
   protected override _bufferedBytes(): number {
     return 0;
   }
-  protected override _sendClose(): void {}
+  protected override _sendClose(): void {
+    this.closeSaid = true;
+  }
   protected override _teardown(): void {}
   protected override _kill(): void {
     this._finished();
@@ -108,4 +114,64 @@ test('neither words nor a room leave on a connection that has ended', () => {
   connection.abort();
   for (const [, send] of ways.slice(1)) expect(send(connection)).toBe(false);
   expect(connection.sent).toEqual([]);
+});
+
+function wait(connection: Connection, ...bytes: number[]): WaitingSend {
+  const waiting = connection.sendOrWait(Uint8Array.from(bytes));
+  if (!(waiting instanceof WaitingSend)) throw new Error('this was to wait');
+  return waiting;
+}
+
+test('what waits can be taken back, as long as nothing of it has left', async () => {
+  const connection = new Fake();
+  connection.hasRoom = false;
+  const [one, two, three] = [wait(connection, 1, 1), wait(connection, 2, 2), wait(connection, 3)];
+  expect(connection.withdraw(two)).toBe(true);
+  await two.sent;
+  expect(connection.withdraw(two)).toBe(false);
+  expect(connection.stats()).toMatchObject({ sendsWaiting: 2, bytesWaiting: 3 });
+  connection.roomComes();
+  connection.tell();
+  await Promise.all([one.sent, three.sent]);
+  expect(connection.sent).toEqual([[1, 1], [3]]);
+  expect(connection.withdraw(one)).toBe(false);
+  expect(connection.stats()).toMatchObject({ messagesSent: 2, sendsWaiting: 0, bytesWaiting: 0 });
+});
+
+test('drain() and close() wait for nothing that was taken back', async () => {
+  const connection = new Fake();
+  connection.hasRoom = false;
+  const waiting = wait(connection, 1);
+  const drained = connection.drain();
+  void connection.close();
+  expect(connection.closeSaid).toBe(false);
+  connection.withdraw(waiting);
+  await drained;
+  expect(connection.closeSaid).toBe(true);
+  connection.abort();
+});
+
+test('what is just being given to the transport is not taken back', async () => {
+  const connection = new Fake();
+  connection.hasRoom = false;
+  const waiting = wait(connection, 1);
+  connection.roomComes();
+  let withdrawn: boolean | undefined;
+  connection.onSubmit = () => {
+    withdrawn = connection.withdraw(waiting);
+  };
+  connection.tell();
+  await waiting.sent;
+  expect(withdrawn).toBe(false);
+  expect(connection.sent).toEqual([[1]]);
+});
+
+test('what waits fails with the connection, and cannot be taken back any more', async () => {
+  const connection = new Fake();
+  connection.hasRoom = false;
+  const waiting = wait(connection, 1);
+  connection.abort();
+  await expect(waiting.sent).rejects.toMatchObject({ code: 'ERR_VERBMQ_ABORTED' });
+  expect(connection.withdraw(waiting)).toBe(false);
+  expect(() => connection.sendOrWait(data)).toThrow(expect.objectContaining({ code: 'ERR_VERBMQ_CLOSED' }));
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { VerbmqError } from '../src/contract/errors.js';
 import { OutgoingLease } from '../src/contract/outgoing-lease.js';
-import { SendQueue } from '../src/contract/send-queue.js';
+import { SendQueue, type WaitingSend } from '../src/contract/send-queue.js';
 
 const bytes = (length: number): Uint8Array => new Uint8Array(length);
 
@@ -24,6 +24,43 @@ test('sends come out in the order in which they went in, whatever the pattern', 
           }
           expect(queue.length).toBe(model.length);
           expect(queue.bytes).toBe(model.reduce((sum, { byteLength }) => sum + byteLength, 0));
+        }
+      },
+    ),
+    { numRuns: 50 },
+  );
+});
+
+test('what is withdrawn does not come out, and keeps neither bytes nor its place', () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.oneof(
+          fc.record({ push: fc.nat(50) }),
+          fc.record({ withdraw: fc.nat(100) }),
+          fc.constant('take' as const),
+        ),
+        { maxLength: 2000 },
+      ),
+      (steps) => {
+        const queue = new SendQueue(Number.MAX_SAFE_INTEGER);
+        const model: WaitingSend[] = [];
+        for (const step of steps) {
+          if (step === 'take') {
+            const first = model.shift();
+            expect(queue.peek()).toBe(first);
+            queue.shift();
+            if (first !== undefined) expect(first).toMatchObject({ waits: false, data: bytes(0) });
+          } else if ('push' in step) {
+            model.push(queue.push(bytes(step.push), undefined));
+          } else if (model.length > 0) {
+            const [waiting] = model.splice(step.withdraw % model.length, 1);
+            queue.withdraw(waiting as WaitingSend);
+            expect(waiting).toMatchObject({ waits: false, data: bytes(0) });
+          }
+          expect(queue.length).toBe(model.length);
+          expect(queue.bytes).toBe(model.reduce((sum, { bytes }) => sum + bytes, 0));
+          expect(queue.peek()).toBe(model[0]);
         }
       },
     ),
@@ -68,10 +105,10 @@ test('failing rejects all that wait and gives their buffers back', async () => {
   const freed: number[] = [];
   const owner = { freeOutgoing: (lease: OutgoingLease) => void freed.push(lease.token) };
   const queue = new SendQueue(1000);
-  void queue.push(bytes(1), undefined).catch(() => {});
+  queue.push(bytes(1), undefined).sent.catch(() => {});
   queue.shift(); // it left: its promise is the transport's
-  const plain = queue.push(bytes(1), undefined);
-  const leased = queue.push(bytes(1), new OutgoingLease(bytes(1), owner, 7));
+  const plain = queue.push(bytes(1), undefined).sent;
+  const leased = queue.push(bytes(1), new OutgoingLease(bytes(1), owner, 7)).sent;
   const error = new VerbmqError('ERR_VERBMQ_CONNECTION_LOST', 'lost');
   queue.fail(error);
   await expect(plain).rejects.toBe(error);

@@ -26,6 +26,7 @@ import { Outbox } from './outbox.js';
 import { OutgoingLease } from './outgoing-lease.js';
 import type { OutgoingRoom } from './outgoing-room.js';
 import { AttachedMemory, type RemoteMemoryHooks, type TransferPiece } from './remote-memory.js';
+import type { WaitingSend } from './send-queue.js';
 import type { ConnectionStats } from './stats.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
@@ -232,6 +233,22 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   /** @internal Whoever the peer is, it may send what was agreed on from now on: `maxGreetingBytes` is over. */
   greeted(): void {
     this._greeted();
+  }
+
+  /**
+   * @internal As `send`, of memory that nobody else uses or changes. Answers with the send itself where it waits, which `withdraw`
+   * takes back.
+   * @throws VerbmqError as `send` rejects.
+   */
+  sendOrWait(data: Uint8Array): WaitingSend | Promise<void> {
+    return this.#outbox.sendOrWait(this.#checkSend(data, undefined));
+  }
+
+  /** @internal Takes back a send that waits: nothing of it leaves, and it is settled as if it had. `false`: it waits no more. */
+  withdraw(waiting: WaitingSend): boolean {
+    if (!this.#outbox.withdraw(waiting)) return false;
+    this.#progressed(); // it may have been the last thing before the close
+    return true;
   }
 
   // ---- the same: what it calls for each message ---------------------------------------------------------------

@@ -3,7 +3,7 @@ import { messageGone } from './memory.js';
 import { copyOf } from './ordinary-memory.js';
 import type { OutgoingLease } from './outgoing-lease.js';
 import { isReused, noteBorrowed } from './reused-memory.js';
-import { SendQueue } from './send-queue.js';
+import { SendQueue, type WaitingSend } from './send-queue.js';
 
 /** The transport's side of sending; see the hooks of `Connection` of the same names. */
 export interface OutboxHooks {
@@ -22,6 +22,8 @@ export class Outbox {
   readonly #hooks: OutboxHooks;
   readonly #queue: SendQueue;
   #flushing = false;
+  /** The one that is being given to the transport at this moment. */
+  #submitted: WaitingSend | undefined;
   #drainWaiters: { resolve: () => void; reject: (error: VerbmqError) => void }[] = [];
 
   messagesSent = 0;
@@ -61,11 +63,36 @@ export class Outbox {
       }
     }
     const stable = lease === undefined && isReused(data) ? copyOf(data) : data;
-    const waiting = this.#queue.push(stable, lease);
-    noteBorrowed(stable, waiting);
+    const { sent } = this.#queue.push(stable, lease);
+    noteBorrowed(stable, sent);
     lease?.markTaken();
     this.backpressureEvents++;
+    return sent;
+  }
+
+  /**
+   * As `send`, of memory that nobody else uses or changes. Answers with the send itself where it waits.
+   * @throws VerbmqError `ERR_VERBMQ_SEND_QUEUE_FULL`
+   */
+  sendOrWait(data: Uint8Array): WaitingSend | Promise<void> {
+    if (this.#queue.length === 0) {
+      const taken = this.#hooks.submit(data, undefined, true);
+      if (taken !== false) {
+        this.count(data.length);
+        return taken === true ? TAKEN : taken;
+      }
+    }
+    const waiting = this.#queue.push(data, undefined);
+    this.backpressureEvents++;
     return waiting;
+  }
+
+  /** Takes back a send that waits, which is then settled as if it had left. `false`: it does not wait. */
+  withdraw(waiting: WaitingSend): boolean {
+    if (!waiting.waits || waiting === this.#submitted) return false;
+    this.#queue.withdraw(waiting);
+    waiting.resolve();
+    return true;
   }
 
   trySend(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
@@ -97,7 +124,9 @@ export class Outbox {
           next.reject(messageGone());
           continue;
         }
+        this.#submitted = next;
         const taken = this.#hooks.submit(next.data, next.lease, true);
+        this.#submitted = undefined;
         if (taken === false) break;
         this.#queue.shift();
         this.count(next.bytes);
@@ -106,6 +135,7 @@ export class Outbox {
       }
     } finally {
       this.#flushing = false;
+      this.#submitted = undefined;
     }
   }
 
