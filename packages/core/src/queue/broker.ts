@@ -100,6 +100,8 @@ export class QueueBroker {
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: QueueBrokerOptions = {}) {
     this.#codec = options.codec ?? new MsgpackCodec();
+    if (options.onDead !== undefined && typeof options.onDead !== 'function')
+      throw new TypeError('onDead must be a function');
     this.#logger = guarded(options.logger ?? silentLogger).child({ part: 'queue' });
     this.#limits = {
       maxReady: checkInteger('maxReady', options.maxReady ?? 100_000, 1, 2 ** 31),
@@ -144,6 +146,7 @@ export class QueueBroker {
     options: { readonly signal?: AbortSignal; readonly headers?: MessageHeaders } = {},
   ): Promise<void> {
     const { signal = new AbortController().signal, headers } = options;
+    if (!(signal instanceof AbortSignal)) throw new TypeError('signal must be an AbortSignal');
     const push = (own: MessageHeaders | undefined): Promise<void> =>
       this.#queue(queue).push({ body: this.#copy(body), headers: checkHeaders(own) }, { signal });
     if (!queueChannels.push.hasSubscribers) return push(headers);
@@ -185,7 +188,7 @@ export class QueueBroker {
 
   #copy(body: unknown): unknown {
     if (body === undefined) return undefined;
-    if (body instanceof Uint8Array) return Uint8Array.from(body);
+    if (body instanceof Uint8Array) return new Uint8Array(body);
     const bytes = this.#codec.encode(body, 0);
     return this.#codec.decode(bytes, 0, bytes.byteLength);
   }

@@ -1,6 +1,7 @@
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
-import { checkInteger } from '../contract/options.js';
+import { guarded, type Logger, silentLogger } from '../contract/logger.js';
+import { checkInteger, describe } from '../contract/options.js';
 import { type ClientOptions, client } from '../rpc/client.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallOptions, Client } from '../rpc/service.js';
@@ -12,6 +13,12 @@ import { Verdicts } from './verdicts.js';
 
 /** How long a broker may take to let a consumer go, in milliseconds. */
 const LEAVE_TIMEOUT_MS = 30_000;
+
+/** Those of the calls that it makes, and who is told of its own work. */
+export interface QueueOptions extends ClientOptions {
+  /** Is told of handlers of `work` that fail. Default: nothing is logged. */
+  readonly logger?: Logger;
+}
 
 /** Those of the call that pushes, and what goes on to the consumer. */
 export interface PushOptions extends CallOptions {
@@ -58,7 +65,7 @@ export interface Consumption<Body> extends AsyncIterableIterator<Job<Body>, unde
  * for await (const job of orders.consume({ prefetch: 10 })) { await handle(job.body); job.acknowledge(); }
  * ```
  */
-export function queue<Body>(connection: Connection, name: string, options: ClientOptions = {}): Queue<Body> {
+export function queue<Body>(connection: Connection, name: string, options: QueueOptions = {}): Queue<Body> {
   return new Queue(connection, name, options);
 }
 
@@ -67,9 +74,11 @@ export class Queue<Body> {
   readonly name: string;
   readonly #connection: Connection;
   readonly #api: Client<QueueBroker['service']>;
+  readonly #logger: Logger;
 
-  constructor(connection: Connection, name: string, options: ClientOptions = {}) {
+  constructor(connection: Connection, name: string, options: QueueOptions = {}) {
     this.#connection = connection;
+    this.#logger = guarded(options.logger ?? silentLogger).child({ part: 'queue', queue: name });
     this.#api = client<QueueBroker['service']>(connection, options);
     this.name = name;
   }
@@ -106,23 +115,29 @@ export class Queue<Body> {
   }
 
   /**
-   * Does work with `handler`, up to `concurrency` at a time: what it resolves is acknowledged, what it rejects is given to
-   * somebody again. Resolves when `signal` has fired and what was begun is done and acknowledged; rejects when the
+   * Does work with `handler`, up to `concurrency` at a time: what it resolves is acknowledged, what it rejects is logged, and given to
+   * somebody again, up to the broker's `maxAttempts`. Resolves when `signal` has fired and what was begun is done and acknowledged; rejects when the
    * connection is lost, and with `ERR_VERBMQ_CLOSE_TIMEOUT` when the queue has not heard of that within `leaveTimeoutMs`.
    */
   async work(
     handler: (body: Body, job: Job<Body>) => unknown,
     { concurrency = 1, signal, leaveTimeoutMs }: WorkOptions = {},
   ): Promise<void> {
+    if (typeof handler !== 'function')
+      throw new TypeError(`handler must be a function, not ${describe(handler)}`);
+    if (signal !== undefined && !(signal instanceof AbortSignal))
+      throw new TypeError('signal must be an AbortSignal');
     if (signal?.aborted) return;
     const deliveries = this.#open(concurrency, { leaveTimeoutMs });
     const running = new Set<Promise<void>>();
+    let onDone = (): void => {};
     const run = async (given: GivenJob<Body>): Promise<void> => {
       const { job } = given;
       try {
         await handler(job.body, job);
         job.acknowledge();
       } catch (error) {
+        this.#logger.warn({ attempt: job.attempt, err: error }, 'a handler failed');
         given.failed(error);
       }
     };
@@ -139,11 +154,18 @@ export class Queue<Body> {
         const given = await deliveries.next();
         if (given === undefined) break;
         // A queue gives work again that took too long, and may so give more than was asked for.
-        while (running.size >= concurrency) await Promise.race(running);
+        while (running.size >= concurrency) {
+          await new Promise<void>((resolve) => {
+            onDone = resolve;
+          });
+        }
         if (signal?.aborted) continue;
         const done: Promise<void> = deliveries
           .run(given, () => run(given))
-          .finally(() => running.delete(done));
+          .finally(() => {
+            running.delete(done);
+            onDone();
+          });
         running.add(done);
       }
     } finally {

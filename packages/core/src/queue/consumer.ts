@@ -1,3 +1,4 @@
+import { Fifo } from '../contract/fifo.js';
 import type { MessageHeaders } from '../rpc/message-headers.js';
 import { clearWheelTimer, setWheelTimer, type WheelTimer } from '../rpc/timer-wheel.js';
 import type { Entry, WorkQueue } from './work-queue.js';
@@ -31,7 +32,8 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
   readonly #prefetch: number;
   readonly #ackTimeoutMs: number | undefined;
   readonly #given = new Map<number, Given>();
-  #outgoing: Delivery[] = [];
+  /** What has not left yet; also such as was judged before, or was too late, which never leaves. */
+  readonly #outgoing = new Fifo<Delivery>();
   #waiter: ((result: IteratorResult<Delivery, undefined>) => void) | undefined;
   #gone = false;
   #tags = 0;
@@ -60,6 +62,7 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
     const delivery = headers === undefined ? { tag, attempt, body } : { tag, attempt, body, headers };
     if (this.#waiter === undefined) {
       this.#outgoing.push(delivery);
+      if (this.#outgoing.length > 2 * this.#prefetch) this.#forgetJudged();
     } else {
       this.#waiter({ done: false, value: delivery });
       this.#waiter = undefined;
@@ -72,9 +75,8 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
     if (given === undefined) return;
     this.#given.delete(tag);
     if (given.timer !== undefined) clearWheelTimer(given.timer);
-    if (this.#outgoing.length > 0) this.#outgoing = this.#outgoing.filter((delivery) => delivery.tag !== tag);
-    if (verdict === 'done') this.#queue.acknowledged(given.entry);
-    else this.#queue.rejected(given.entry, verdict === 'again');
+    if (verdict === 'done') this.#queue.acknowledged(given.entry, this);
+    else this.#queue.rejected(given.entry, verdict === 'again', this);
   }
 
   /** The consumer is lost, or has left. */
@@ -87,7 +89,7 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
       entries.push(entry);
     }
     this.#given.clear();
-    this.#outgoing = [];
+    this.#outgoing.takeAll();
     this.#waiter?.({ done: true, value: undefined });
     this.#waiter = undefined;
     this.#queue.remove(this, entries);
@@ -99,12 +101,19 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
   }
 
   async next(): Promise<IteratorResult<Delivery, undefined>> {
-    const delivery = this.#outgoing.shift();
-    if (delivery !== undefined) return { done: false, value: delivery };
+    for (let value = this.#outgoing.shift(); value !== undefined; value = this.#outgoing.shift()) {
+      if (this.#given.has(value.tag)) return { done: false, value };
+    }
     if (this.#gone) return { done: true, value: undefined };
     return new Promise((resolve) => {
       this.#waiter = resolve;
     });
+  }
+
+  #forgetJudged(): void {
+    for (const delivery of this.#outgoing.takeAll()) {
+      if (this.#given.has(delivery.tag)) this.#outgoing.push(delivery);
+    }
   }
 
   async return(): Promise<IteratorResult<Delivery, undefined>> {

@@ -10,6 +10,7 @@ export {
   type Consumption,
   type PushOptions,
   Queue,
+  type QueueOptions,
   queue,
   type WorkOptions,
 } from './client.js';

@@ -1,5 +1,7 @@
 import { VerbmqError } from '../contract/errors.js';
+import { Line } from '../contract/line.js';
 import type { MessageHeaders } from '../rpc/message-headers.js';
+import { Backlog } from './backlog.js';
 import type { Consumer } from './consumer.js';
 import { entryBytes, type HeldBytes } from './held-bytes.js';
 
@@ -65,13 +67,12 @@ export interface QueueStats {
 export class WorkQueue {
   readonly name: string;
   readonly #limits: WorkQueueLimits;
-  #ready: Entry[] = [];
-  #head = 0;
-  #consumers: Consumer[] = [];
-  /** Whose turn it is. */
-  #turn = 0;
+  readonly #ready = new Backlog();
+  readonly #consumers = new Set<Consumer>();
+  /** Those of them that have room, each in its turn: however many are full, nobody looks at them. */
+  readonly #free = new Line<Consumer>();
   /** Those who wait for room, each in its turn. */
-  #waiting: Waiting[] = [];
+  readonly #waiting = new Line<Waiting>();
   #readyBytes = 0;
   #unacknowledged = 0;
   #pushed = 0;
@@ -86,14 +87,14 @@ export class WorkQueue {
   }
 
   get ready(): number {
-    return this.#ready.length - this.#head;
+    return this.#ready.length;
   }
 
   get idle(): boolean {
     return (
       this.ready === 0 &&
       this.#unacknowledged === 0 &&
-      this.#consumers.length === 0 &&
+      this.#consumers.size === 0 &&
       this.#waiting.length === 0
     );
   }
@@ -103,7 +104,7 @@ export class WorkQueue {
       ready: this.ready,
       readyBytes: this.#readyBytes,
       unacknowledged: this.#unacknowledged,
-      consumers: this.#consumers.length,
+      consumers: this.#consumers.size,
       pushed: this.#pushed,
       acknowledged: this.#acknowledged,
       redelivered: this.#redelivered,
@@ -145,31 +146,33 @@ export class WorkQueue {
   }
 
   add(consumer: Consumer): void {
-    this.#consumers.push(consumer);
+    this.#consumers.add(consumer);
+    this.#free.add(consumer);
     this.dispatch();
   }
 
   /** A consumer has gone: what it had not acknowledged is done again, before all else and in its order. */
   remove(consumer: Consumer, unacknowledged: readonly Entry[]): void {
-    const index = this.#consumers.indexOf(consumer);
-    if (index < 0) return;
-    this.#consumers.splice(index, 1);
-    if (this.#turn > index) this.#turn--;
+    if (!this.#consumers.delete(consumer)) return;
+    this.#free.delete(consumer);
     for (const entry of [...unacknowledged].reverse()) this.#again(entry);
     this.dispatch();
     this.#noteIdle();
   }
 
-  acknowledged(entry: Entry): void {
+  /** `consumer`, who had this entry, has done it. */
+  acknowledged(entry: Entry, consumer: Consumer): void {
     this.#unacknowledged--;
     this.#acknowledged++;
     this.#limits.held.giveBack(entry.bytes);
+    this.#free.add(consumer);
     this.dispatch();
     this.#noteIdle();
   }
 
-  /** Work was not done: it is given to somebody again, or given up. */
-  rejected(entry: Entry, again: boolean): void {
+  /** `consumer` did not do this entry: it is given to somebody again, or given up. */
+  rejected(entry: Entry, again: boolean, consumer: Consumer): void {
+    this.#free.add(consumer);
     if (again) this.#again(entry);
     else this.#giveUp(entry);
     this.dispatch();
@@ -178,15 +181,11 @@ export class WorkQueue {
 
   /** Gives what waits to those who have room, each in turn. */
   dispatch(): void {
-    let without = 0;
-    while (this.ready > 0 && without < this.#consumers.length) {
-      if (this.#turn >= this.#consumers.length) this.#turn = 0;
-      const consumer = this.#consumers[this.#turn++] as Consumer;
-      if (!consumer.hasRoom) {
-        without++;
-        continue;
-      }
-      without = 0;
+    while (this.ready > 0) {
+      const consumer = this.#free.shift();
+      if (consumer === undefined) return;
+      if (!consumer.hasRoom) continue; // until it judges something
+      this.#free.add(consumer);
       const entry = this.#shift() as Entry;
       if (entry.attempts > 0) this.#redelivered++;
       entry.attempts++;
@@ -235,8 +234,7 @@ export class WorkQueue {
     }
     this.#unacknowledged--;
     this.#readyBytes += entry.bytes;
-    if (this.#head > 0) this.#ready[--this.#head] = entry;
-    else this.#ready.unshift(entry);
+    this.#ready.unshift(entry);
   }
 
   #giveUp(entry: Entry): void {
@@ -247,24 +245,20 @@ export class WorkQueue {
   }
 
   #shift(): Entry | undefined {
-    const entry = this.#ready[this.#head];
+    const entry = this.#ready.shift();
     if (entry === undefined) return undefined;
-    this.#ready[this.#head++] = undefined as unknown as Entry;
     this.#readyBytes -= entry.bytes;
-    if (this.#head === this.#ready.length) {
-      this.#ready = [];
-      this.#head = 0;
-    } else if (this.#head > 1024 && this.#head * 2 > this.#ready.length) {
-      this.#ready = this.#ready.slice(this.#head);
-      this.#head = 0;
-    }
     this.#admit();
     return entry;
   }
 
   /** Takes what waits for room, as far as there is room now. */
   #admit(): void {
-    for (let next = this.#waiting[0]; next !== undefined && this.#fits(next.entry); next = this.#waiting[0]) {
+    for (
+      let next = this.#waiting.peek();
+      next !== undefined && this.#fits(next.entry);
+      next = this.#waiting.peek()
+    ) {
       this.#waiting.shift();
       this.#take(next.entry);
       next.taken();
@@ -282,8 +276,7 @@ export class WorkQueue {
         },
       };
       const leave = (): void => {
-        const index = this.#waiting.indexOf(waiting);
-        if (index >= 0) this.#waiting.splice(index, 1);
+        this.#waiting.delete(waiting);
         this.#limits.held.giveBack(entry.bytes);
         this.#admit(); // what waited behind it may be smaller
         this.dispatch();
@@ -293,7 +286,7 @@ export class WorkQueue {
         leave();
         return;
       }
-      this.#waiting.push(waiting);
+      this.#waiting.add(waiting);
       signal.addEventListener('abort', leave, { once: true });
     });
   }

@@ -1,0 +1,99 @@
+import type { Logger } from '@verbmq/core';
+import { QueueBroker, queue } from '@verbmq/core/queue';
+import { expect, test } from 'vitest';
+import { errorOf, until } from '../rpc/support.js';
+import { memorySetUp } from '../support/transports/memory.js';
+import { brokered, take } from './support.js';
+
+const setUp = memorySetUp();
+
+test('a handler that fails is logged, whoever traces, and whatever it said of its job before', async () => {
+  const lines: object[] = [];
+  const logger = (bindings: object): Logger => {
+    const at = (level: string) => (fields: object, message?: string) =>
+      void lines.push({ ...bindings, ...fields, level, message });
+    return {
+      debug: at('debug'),
+      info: at('info'),
+      warn: at('warn'),
+      error: at('error'),
+      child: (more) => logger({ ...bindings, ...more }),
+    };
+  };
+  const { broker, connect } = await brokered(setUp);
+  const jobs = queue<number>(await connect(), 'jobs', { logger: logger({}) });
+  await jobs.push(1);
+  await jobs.push(2);
+  const controller = new AbortController();
+  const failures = [new Error('once'), new Error('behind its verdict')];
+  await jobs.work(
+    (n, job) => {
+      if (n === 1 && job.attempt === 1) throw failures[0];
+      if (n === 1) return;
+      controller.abort();
+      job.acknowledge();
+      throw failures[1];
+    },
+    { signal: controller.signal },
+  );
+  const common = { part: 'queue', queue: 'jobs', level: 'warn', message: 'a handler failed', attempt: 1 };
+  expect(lines).toEqual([
+    { ...common, err: failures[0] },
+    { ...common, err: failures[1] },
+  ]);
+  expect(broker.stats('jobs')).toMatchObject({ acknowledged: 2, redelivered: 1, ready: 0 });
+});
+
+test('work without a handler, or with what is no signal, takes no job and leaves no consumer', async () => {
+  const { broker, connect } = await brokered(setUp);
+  const jobs = queue<number>(await connect(), 'jobs');
+  await jobs.push(1);
+  expect(await errorOf(jobs.work('handler' as never))).toBeInstanceOf(TypeError);
+  expect(await errorOf(jobs.work(() => {}, { signal: {} as never }))).toBeInstanceOf(TypeError);
+  expect(await take(jobs.consume(), 1)).toEqual([1]); // behind what those may have sent
+  expect(broker.stats('jobs')).toMatchObject({ consumers: 0, redelivered: 0 });
+});
+
+test('a push with what is no signal is refused, and not done later', async () => {
+  const broker = new QueueBroker({ maxReady: 1, whenFull: 'wait' });
+  await broker.push('jobs', 1);
+  const { heldBytes } = broker.stats();
+  expect(await errorOf(broker.push('jobs', 2, { signal: {} as never }))).toBeInstanceOf(TypeError);
+  expect(broker.stats().heldBytes).toBe(heldBytes);
+});
+
+test('an onDead that is no function is found at once', () => {
+  expect(() => new QueueBroker({ onDead: 5 as never })).toThrow(TypeError);
+});
+
+test('jobs that come while one of them takes for ever are done one after the other', async () => {
+  // Given again after the time for a verdict: more than this consumer asked for.
+  const { broker, connect } = await brokered(setUp, { ackTimeoutMs: 30 });
+  const jobs = queue<string>(await connect(), 'jobs');
+  await jobs.push('stuck');
+  for (let n = 0; n < 20; n++) await jobs.push('quick');
+  const controller = new AbortController();
+  let release!: () => void;
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let running = 0;
+  let most = 0;
+  let first = true;
+  const working = jobs.work(
+    async (body) => {
+      most = Math.max(most, ++running);
+      if (body === 'stuck' && first) {
+        first = false;
+        await released;
+      }
+      running--;
+    },
+    { concurrency: 2, signal: controller.signal },
+  );
+  await until(() => (broker.stats('jobs')?.acknowledged ?? 0) >= 21);
+  expect(most).toBeLessThanOrEqual(2);
+  controller.abort();
+  release();
+  await working;
+});
