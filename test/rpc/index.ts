@@ -14,6 +14,8 @@ import { lostConnections } from './chapters/lost-connections.js';
 import { metadata } from './chapters/metadata.js';
 import { streams } from './chapters/streams.js';
 import { tracing } from './chapters/tracing.js';
+import { unreadStreams } from './chapters/unread-streams.js';
+import { withdrawn } from './chapters/withdrawn.js';
 
 /** What rpc does on every transport, in words: this list is the table of contents, each chapter a file. */
 export function rpc(name: string, setUp: SetUp): void {
@@ -22,9 +24,11 @@ export function rpc(name: string, setUp: SetUp): void {
     describe('large bodies', () => largeBodies(setUp));
     describe('streams', () => streams(setUp));
     describe('streams whose source comes late', () => lateStreams(setUp));
+    describe('streams to a peer that does not read', () => unreadStreams(setUp));
     describe('metadata', () => metadata(setUp));
     describe('errors', () => errors(setUp));
     describe('deadlines and cancellation', () => cancellation(setUp));
+    describe('requests that are cancelled before they leave', () => withdrawn(setUp));
     describe('limits', () => limits(setUp));
     describe('draining', () => draining(setUp));
     describe('lost connections', () => lostConnections(setUp));

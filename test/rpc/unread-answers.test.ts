@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { rpcStats } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import { turns } from '../support/expectations.js';
@@ -23,6 +25,9 @@ import {
   RESULT,
 } from './frames.js';
 import { until } from './support.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
 describe('while answers wait because the peer reads nothing', () => {
   /** As `attacked`, and no frame of the server leaves before `answers` reads. */
@@ -101,6 +106,25 @@ describe('while answers wait because the peer reads nothing', () => {
     expect(server.stats()).toMatchObject({ running: 8, failed: 2 });
   });
 
+  test('they are counted with about the memory that they take', async () => {
+    const { far, send } = await unread();
+    const memory = async (): Promise<number> => {
+      await turns();
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+    const before = await memory();
+    for (let id = 1; id <= 20_000; id++) {
+      send(CALL, 0, ...number(id), 99); // which there is not
+      if (id % 100 === 0) await turns(1);
+    }
+    const { backlogBytes } = rpcStats(far);
+    expect(backlogBytes).toBeGreaterThan(20_000 * 64);
+    const taken = (await memory()) - before;
+    expect(taken).toBeLessThan(1.5 * backlogBytes);
+    expect(taken).toBeGreaterThan(0.5 * backlogBytes);
+  });
+
   test('refusals that are not read end the connection when nothing leaves for a time', async () => {
     const { raw, far } = await attacked({ maxBacklogBytes: 10_000, backlogTimeoutMs: 20 });
     for (let id = 1; raw.state === 'open'; id++) {
@@ -119,6 +143,6 @@ describe('while answers wait because the peer reads nothing', () => {
       if (id % 1000 === 0) most = Math.max(most, rpcStats(far).backlogBytes);
     }
     expect((await far.closed).error?.message).toContain('what it asks for is not read');
-    expect(most).toBeLessThan(34 * 1024 * 1024);
+    expect(most).toBeLessThan(66 * 1024 * 1024);
   });
 });

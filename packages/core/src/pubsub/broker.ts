@@ -109,7 +109,7 @@ export class PubsubBroker {
     this.#published++;
     if (subscribers.size === 0) return 0;
     const event = new Event(
-      Uint8Array.from(this.#codec.encode({ topic, body, ...(headers && { headers }) }, 0)),
+      new Uint8Array(this.#codec.encode({ topic, body, ...(headers && { headers }) }, 0)),
     );
     let reached = 0;
     for (const subscriber of subscribers) if (subscriber.offer(event)) reached++;

@@ -1,5 +1,6 @@
 import { VerbmqError } from '../contract/errors.js';
 import { Fifo } from '../contract/fifo.js';
+import { type Outlet, POLL, type PolledSource, READY } from '../rpc/polled-source.js';
 
 /** What becomes of events for a subscriber that does not read as fast as they come. */
 export type WhenSlow = 'drop-oldest' | 'drop-newest' | 'disconnect';
@@ -51,6 +52,8 @@ export interface SubscriberLimits {
 
 interface Waiting {
   readonly event: Event;
+  /** Whether it is held in the tally; one that was awaited while there was no room is not. */
+  readonly isHeld: boolean;
   /** How many were left out between the one before and this one. */
   droppedBefore: number;
 }
@@ -59,7 +62,7 @@ interface Waiting {
  * A subscriber, at the side of the broker: events wait here, boundedly, until its stream has room. Those that were left
  * out are counted, and the subscriber is told before the event that came after them.
  */
-export class Subscriber implements AsyncIterableIterator<Item, undefined> {
+export class Subscriber implements PolledSource<Item>, AsyncIterableIterator<Item, undefined> {
   readonly #codec: string;
   readonly #limits: SubscriberLimits;
   readonly #tally: Tally;
@@ -69,9 +72,10 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
   /** How many were left out after the last one that waits. */
   #dropped = 0;
   #told = false;
-  #waiter:
-    | { resolve(result: IteratorResult<Item, undefined>): void; reject(error: unknown): void }
-    | undefined;
+  /** Whoever waits for something to read. */
+  #reader: { readonly ready: Promise<void>; readonly wake: () => void; readonly outlet: Outlet } | undefined;
+  /** The first that waits came when it was waited for: it is under way, and has room of its own. */
+  #firstIsUnderWay = false;
   #end: VerbmqError | 'left' | undefined;
 
   constructor(
@@ -89,22 +93,21 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
   /** Whether the subscriber gets this event, as far as can be told now. */
   offer(event: Event): boolean {
     if (this.#end !== undefined) return false;
-    const waiter = this.#waiter;
-    if (waiter !== undefined) {
-      this.#waiter = undefined;
-      this.#tally.delivered++;
-      waiter.resolve({ done: false, value: event.bytes });
-      return true;
-    }
-    if (this.#tally.fits(event)) {
+    // Of a reader that is not behind, nothing is kept because of others who are.
+    const isAwaited = this.#reader?.outlet.open === true;
+    const fits = this.#tally.fits(event);
+    if (isAwaited || fits) {
       if (this.#limits.whenSlow === 'drop-oldest') while (!this.#hasRoom(event)) this.#dropOldest();
       if (this.#hasRoom(event)) {
-        this.#push(event);
+        this.#push(event, fits);
+        this.#firstIsUnderWay ||= isAwaited;
+        this.#wake();
         return true;
       }
     }
     this.#dropped++;
     this.#tally.dropped++;
+    this.#wake();
     if (this.#limits.whenSlow === 'disconnect') {
       this.#finish(
         new VerbmqError(
@@ -126,6 +129,14 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
   }
 
   async next(): Promise<IteratorResult<Item, undefined>> {
+    for (;;) {
+      const next = this[POLL]();
+      if (next !== undefined) return next;
+      await this[READY]({ open: true });
+    }
+  }
+
+  [POLL](): IteratorResult<Item, undefined> | undefined {
     if (!this.#told) {
       this.#told = true;
       return { done: false, value: this.#codec };
@@ -134,14 +145,10 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
     if (this.#end !== undefined) throw this.#end;
     const first = this.#queue.peek();
     if (first === undefined) {
-      if (this.#dropped > 0) {
-        const value = this.#dropped;
-        this.#dropped = 0;
-        return { done: false, value };
-      }
-      return new Promise((resolve, reject) => {
-        this.#waiter = { resolve, reject };
-      });
+      if (this.#dropped === 0) return undefined;
+      const value = this.#dropped;
+      this.#dropped = 0;
+      return { done: false, value };
     }
     if (first.droppedBefore > 0) {
       const value = first.droppedBefore;
@@ -152,6 +159,25 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
     return { done: false, value: first.event.bytes };
   }
 
+  [READY](outlet: Outlet): Promise<void> {
+    if (!this.#told || this.#end !== undefined || this.#queue.length > 0 || this.#dropped > 0) {
+      return Promise.resolve();
+    }
+    if (this.#reader === undefined) {
+      let wake!: () => void;
+      const ready = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      this.#reader = { ready, wake, outlet };
+    }
+    return this.#reader.ready;
+  }
+
+  #wake(): void {
+    this.#reader?.wake();
+    this.#reader = undefined;
+  }
+
   async return(): Promise<IteratorResult<Item, undefined>> {
     this.leave();
     return { done: true, value: undefined };
@@ -159,25 +185,27 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
 
   /** One may wait whatever its length: else a subscriber that reads all would miss what is longer than the limit. */
   #hasRoom({ bytes }: Event): boolean {
-    const { length } = this.#queue;
-    if (length === 0) return true;
-    return (
-      length < this.#limits.maxQueued && this.#queuedBytes + bytes.byteLength <= this.#limits.maxQueuedBytes
-    );
+    const first = this.#queue.peek();
+    if (first === undefined) return true;
+    const { maxQueued, maxQueuedBytes } = this.#limits;
+    const length = this.#queue.length - (this.#firstIsUnderWay ? 1 : 0);
+    const queuedBytes = this.#queuedBytes - (this.#firstIsUnderWay ? first.event.bytes.byteLength : 0);
+    return length < maxQueued && queuedBytes + bytes.byteLength <= maxQueuedBytes;
   }
 
-  #push(event: Event): void {
-    this.#queue.push({ event, droppedBefore: this.#dropped });
+  #push(event: Event, isHeld: boolean): void {
+    this.#queue.push({ event, isHeld, droppedBefore: this.#dropped });
     this.#dropped = 0;
     this.#queuedBytes += event.bytes.byteLength;
     this.#tally.delivered++;
-    this.#tally.hold(event);
+    if (isHeld) this.#tally.hold(event);
   }
 
   #shift(): Waiting {
     const first = this.#queue.shift() as Waiting;
+    this.#firstIsUnderWay = false;
     this.#queuedBytes -= first.event.bytes.byteLength;
-    this.#tally.letGo(first.event);
+    if (first.isHeld) this.#tally.letGo(first.event);
     return first;
   }
 
@@ -194,9 +222,7 @@ export class Subscriber implements AsyncIterableIterator<Item, undefined> {
     if (this.#end !== undefined) return;
     this.#end = end;
     while (this.#queue.length > 0) this.#shift();
-    if (end === 'left') this.#waiter?.resolve({ done: true, value: undefined });
-    else this.#waiter?.reject(end);
-    this.#waiter = undefined;
+    this.#wake();
     this.#onLeave(end === 'left' ? undefined : end);
   }
 }

@@ -5,7 +5,7 @@ import { FrameError } from './frame-reader.js';
 /** What is allocated at first for a body, whatever length is claimed, in bytes. */
 const FIRST_BYTES = 1024 * 1024;
 
-/** What all bodies that are being assembled at one side of a connection may hold. */
+/** What all bodies that are being assembled at one side of a connection may hold, and at a server the items that nobody has read. */
 export class AssemblyBudget {
   readonly maxBodyBytes: number;
   readonly #maxBytes: number;
@@ -21,7 +21,7 @@ export class AssemblyBudget {
     if (this.#bytes + bytes > this.#maxBytes) {
       throw new VerbmqError(
         'ERR_VERBMQ_OVERLOADED',
-        `large bodies that arrive at the same time would hold more than ${this.#maxBytes} bytes`,
+        `what has arrived and is not read, or not whole yet, would hold more than ${this.#maxBytes} bytes (four times maxBodyBytes)`,
         { reason: 'bodies' },
       );
     }

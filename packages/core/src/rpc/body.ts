@@ -1,11 +1,15 @@
 import type { Codec } from '../codec/codec.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import type { FrameReader } from './frame-reader.js';
 import { FLAG } from './protocol.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
 const { raw: RAW } = FLAG;
 
-/** Reads the body that is the rest of a frame. The answer does not refer to the frame. */
+/**
+ * Reads the body that is the rest of a frame. The answer does not refer to the frame.
+ * @throws VerbmqError `ERR_VERBMQ_DECODE`
+ */
 export function readBody(reader: FrameReader, codec: Codec): unknown {
   const { bytes, position, limit, memory } = reader;
   if (!reader.has(RAW)) return decodeBody(bytes, position, limit, codec);
@@ -21,7 +25,17 @@ export function ownBody(bytes: Uint8Array, raw: boolean, codec: Codec): unknown 
 }
 
 function decodeBody(bytes: Uint8Array, start: number, end: number, codec: Codec): unknown {
-  return start === end ? undefined : codec.decode(bytes, start, end);
+  if (start === end) return undefined;
+  try {
+    return codec.decode(bytes, start, end);
+  } catch (error) {
+    // What a peer has sent must not be more than an error of its call, whatever a codec throws.
+    if (isVerbmqError(error)) throw error;
+    const why = error instanceof Error ? `: ${error.message}` : '';
+    throw new VerbmqError('ERR_VERBMQ_DECODE', `the codec ${codec.name} refused a body${why}`, {
+      cause: error,
+    });
+  }
 }
 
 /** V8 keeps arrays up to this length in its own heap, which costs least of all. */

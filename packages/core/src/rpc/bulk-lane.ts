@@ -1,5 +1,7 @@
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError } from '../contract/errors.js';
+import { Line } from '../contract/line.js';
+import { messageGone } from '../contract/memory.js';
 import type { OutgoingLease } from '../contract/outgoing-lease.js';
 import type { Backlog } from './backlog.js';
 import { allocateUnfilled } from './body.js';
@@ -10,7 +12,11 @@ export interface Transfer {
   readonly toCaller: boolean;
   readonly id: number;
   readonly body: Uint8Array;
+  /** Its length when it came: the program may transfer it meanwhile. */
+  readonly bytes: number;
   offset: number;
+  /** Sent, or called off: nothing more of it leaves. */
+  over: boolean;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -33,7 +39,8 @@ export class BulkLane {
   readonly #connection: Connection;
   readonly #pieceBytes: number;
   readonly #backlog: Backlog;
-  #queue: Transfer[] = [];
+  /** Those that have pieces left, and whose turn it is. */
+  readonly #queue = new Line<Transfer>();
   #outstanding = 0;
 
   /**
@@ -47,17 +54,28 @@ export class BulkLane {
   }
 
   /**
-   * Sends `body`, which must not change until then. The promise resolves when the transport has taken all of it, or when
-   * the transfer was cancelled.
+   * Sends `body`, which must not change until then, when it was `announced`: so nothing of it stands in line while that may be
+   * taken back. The promise resolves when the transport has taken all of it, or when the transfer was cancelled.
    */
-  add(toCaller: boolean, id: number, body: Uint8Array): { transfer: Transfer; sent: Promise<void> } {
+  add(
+    toCaller: boolean,
+    id: number,
+    body: Uint8Array,
+    announced: true | Promise<void>,
+  ): { transfer: Transfer; sent: Promise<void> } {
     let transfer!: Transfer;
     const sent = new Promise<void>((resolve, reject) => {
-      transfer = { toCaller, id, body, offset: 0, resolve, reject };
+      transfer = { toCaller, id, body, bytes: body.byteLength, offset: 0, over: false, resolve, reject };
     });
     this.#backlog.add(body.byteLength, toCaller);
-    this.#queue.push(transfer);
-    this.#advance();
+    if (announced === true) {
+      this.#begin(transfer);
+    } else {
+      announced.then(
+        () => this.#begin(transfer),
+        (error: unknown) => this.#failed(transfer, error),
+      );
+    }
     return { transfer, sent };
   }
 
@@ -68,43 +86,51 @@ export class BulkLane {
     return wasLeft;
   }
 
+  #begin(transfer: Transfer): void {
+    if (transfer.over) return;
+    this.#queue.add(transfer);
+    this.#advance();
+  }
+
   #remove(transfer: Transfer): boolean {
-    const index = this.#queue.indexOf(transfer);
-    if (index < 0) return false;
-    this.#queue.splice(index, 1);
-    this.#backlog.remove(transfer.body.byteLength - transfer.offset, transfer.toCaller);
+    if (transfer.over) return false;
+    transfer.over = true;
+    this.#queue.delete(transfer);
+    this.#backlog.remove(transfer.bytes - transfer.offset, transfer.toCaller);
     return true;
+  }
+
+  #failed(transfer: Transfer, error: unknown): void {
+    this.#remove(transfer);
+    transfer.reject(error);
   }
 
   #advance(): void {
     while (this.#outstanding < MAX_OUTSTANDING) {
-      const transfer = this.#queue[0];
+      const transfer = this.#queue.shift();
       if (transfer === undefined) return;
       this.#sendPiece(transfer);
     }
   }
 
   #sendPiece(transfer: Transfer): void {
-    const { body, offset } = transfer;
-    const size = Math.min(this.#pieceBytes, body.byteLength - offset);
-    const piece = new Uint8Array(body.buffer, body.byteOffset + offset, size);
+    const { body, bytes, offset } = transfer;
+    const size = Math.min(this.#pieceBytes, bytes - offset);
     let memory: OutgoingLease | Uint8Array;
-    let sending: Promise<void>;
     try {
-      memory = this.#fill(transfer, piece);
-      sending = this.#connection.send(memory);
+      if (body.byteLength !== bytes) throw messageGone();
+      memory = this.#fill(transfer, new Uint8Array(body.buffer, body.byteOffset + offset, size));
     } catch (error) {
-      this.#remove(transfer);
-      transfer.reject(error);
+      this.#failed(transfer, error);
       return;
     }
-    this.#queue.shift();
     this.#backlog.remove(size, transfer.toCaller);
     transfer.offset += size;
-    const last = transfer.offset === body.byteLength;
-    if (!last) this.#queue.push(transfer);
+    const last = transfer.offset === bytes;
+    if (last) transfer.over = true;
+    else this.#queue.add(transfer);
     this.#outstanding++;
-    sending.then(
+    this.#connection.send(memory).then(
       () => {
         // After a failure the transport may still be reading from it.
         if (memory instanceof Uint8Array) giveBack(memory);
@@ -114,10 +140,9 @@ export class BulkLane {
       },
       (error: unknown) => {
         this.#outstanding--;
-        this.#remove(transfer);
         // Without its last piece a body has no effect, whatever became of the others.
-        const isWhole = transfer.offset === body.byteLength;
-        transfer.reject(isWhole || !isVerbmqError(error) ? error : error.withKnownOutcome());
+        const isWhole = transfer.offset === bytes;
+        this.#failed(transfer, isWhole || !isVerbmqError(error) ? error : error.withKnownOutcome());
         this.#advance();
       },
     );

@@ -9,7 +9,7 @@ import { announce, receiveItem, receivePiece } from './incoming.js';
 import { DEFAULT_BACKLOG_TIMEOUT_MS, DEFAULT_MAX_BACKLOG_BYTES } from './limits.js';
 import { readMetadata } from './metadata.js';
 import { FLAG, FRAME, HEADER_BYTES, MAX_METHOD_BYTES, RPC_VERSION } from './protocol.js';
-import { codecError } from './rpc-errors.js';
+import { codecError, MAX_TIMEOUT_MS } from './rpc-errors.js';
 import { ServerCall } from './server-call.js';
 import type { Method, ServerCore } from './server-core.js';
 import type { RpcSession } from './session.js';
@@ -47,6 +47,7 @@ export class Callee {
     }
     this.#server = server;
     this.#budget = new AssemblyBudget(server.settings.maxBodyBytes);
+    this.session.gate.limit(server.settings.maxBacklogBytes);
     this.#announce(server);
   }
 
@@ -141,7 +142,7 @@ export class Callee {
       name = reader.number();
       method = server?.methods[name];
     }
-    const timeoutMs = reader.has(DEADLINE) ? reader.number() : undefined;
+    const timeoutMs = reader.has(DEADLINE) ? Math.min(reader.number(), MAX_TIMEOUT_MS) : undefined;
     const metadata = reader.has(METADATA) ? readMetadata(reader) : undefined;
     if (method === undefined || server === undefined) {
       const which = typeof name === 'number' ? `number ${name}` : name;
@@ -207,10 +208,14 @@ export class Callee {
   }
 
   #openInbound(call: ServerCall): void {
-    const stream = new InboundStream(this.server.settings.streamWindowBytes, {
-      grant: (bytes) => this.session.sendSimple(FRAME.creditToCaller, call.id, bytes),
-      abandon: () => {},
-    });
+    const stream = new InboundStream(
+      this.server.settings.streamWindowBytes,
+      {
+        grant: (bytes) => this.session.sendSimple(FRAME.creditToCaller, call.id, bytes),
+        abandon: () => {},
+      },
+      this.#budget,
+    );
     call.inbound = stream;
     call.track();
     stream.open();
@@ -232,10 +237,13 @@ export class Callee {
     }
   }
 
-  /** The methods and their numbers, in as many frames as it takes where messages are short. */
+  /**
+   * The methods and their numbers, in as many frames as it takes where messages are short. Those that cannot be told of, because the
+   * peer's messages are too short for a name, are called by their names.
+   */
   #announce(server: ServerCore): void {
     const { methods } = server;
-    const most = this.session.connection.maxMessageBytes - HEADER_BYTES;
+    const most = this.session.frameBytes - HEADER_BYTES;
     let at = 0;
     while (at < methods.length) {
       const writer = takeWriter();
@@ -248,6 +256,7 @@ export class Callee {
           at < methods.length &&
           writer.length + Buffer.byteLength((methods[at] as Method).name) < most
         );
+        if (writer.length > this.session.frameBytes) return;
         const sent = this.session.sendHead(writer);
         if (sent !== true) sent.catch(() => {});
       } finally {

@@ -8,7 +8,7 @@ import { giveBackWriter, takeWriter } from './frame-writer.js';
 import { InboundStream } from './inbound-stream.js';
 import { announce, receiveItem, receivePiece } from './incoming.js';
 import { readMetadata, writeMetadata } from './metadata.js';
-import { OutboundStream } from './outbound-stream.js';
+import { OutboundStream, type SentItem } from './outbound-stream.js';
 import { type CallerSettings, PendingCall } from './pending-call.js';
 import { FLAG, FRAME, MAX_ERROR_TEXT_BYTES, MAX_METHOD_BYTES, MAX_METHODS, RPC_VERSION } from './protocol.js';
 import { cancelledError, checkTimeout, closedError, codecError, errorFromFrame } from './rpc-errors.js';
@@ -66,13 +66,13 @@ export class Caller {
     });
   }
 
-  /** @param over is called once, when the call is over, with the error that ended it. */
+  /** @param over is called once, when the call is over, with the error that ended it if one did. */
   stream(
     settings: CallerSettings,
     method: string,
     body: unknown,
     options: CallOptions | undefined,
-    over: (error?: unknown) => void,
+    over: (failure?: { readonly error: unknown }) => void,
   ): InboundStream {
     const call: PendingCall = new PendingCall(
       this,
@@ -83,7 +83,7 @@ export class Caller {
         stream.end();
       },
       (error) => {
-        over(error);
+        over({ error });
         stream.fail(error);
       },
     );
@@ -124,10 +124,14 @@ export class Caller {
     if (signal?.aborted) throw cancelledError(call.method, signal.reason);
     const timeoutMs = options?.timeoutMs ?? settings.timeoutMs;
     if (timeoutMs !== undefined) checkTimeout(timeoutMs);
+    const onMetadata = options?.onMetadata;
+    if (onMetadata !== undefined && typeof onMetadata !== 'function') {
+      throw new TypeError('onMetadata must be a function');
+    }
+    call.onMetadata = onMetadata;
     const streamIn = isAsyncIterable(body);
     const id = ++this.#lastId;
     call.id = id;
-    call.onMetadata = options?.onMetadata;
 
     const writer = takeWriter();
     let sent: true | Promise<void>;
@@ -146,6 +150,7 @@ export class Caller {
       if (timeoutMs !== undefined) writer.number(Math.max(0, Math.ceil(timeoutMs)));
       if (options?.metadata !== undefined) writeMetadata(writer, options.metadata);
       sent = session.send(writer, streamIn ? undefined : body, settings.codec, call);
+      call.head = call.waiting?.[0];
     } finally {
       this.#beginning = false;
       giveBackWriter(writer);
@@ -158,7 +163,8 @@ export class Caller {
         () => {
           call.left = true;
         },
-        (error: unknown) => this.fail(call, error),
+        // The rest of a body whose beginning may be there: the peer must not wait for it.
+        (error: unknown) => this.cancel(call, error),
       );
     }
     if (timeoutMs !== undefined) call.setDeadline(timeoutMs);
@@ -192,7 +198,7 @@ export class Caller {
 
   async #pump(call: PendingCall, source: AsyncIterable<unknown>): Promise<void> {
     try {
-      call.pump = new OutboundStream((value) => this.#sendItem(call, value));
+      call.pump = new OutboundStream(this.#session.gate, (value) => this.#sendItem(call, value));
       if (await call.pump.run(source)) this.#sendSimple(FRAME.end, call);
     } catch (error) {
       // The source of the stream failed, or an item could not be sent: the call cannot come to its end.
@@ -200,7 +206,7 @@ export class Caller {
     }
   }
 
-  #sendItem(call: PendingCall, value: unknown): { bytes: number; sent: true | Promise<void> } {
+  #sendItem(call: PendingCall, value: unknown): SentItem {
     const writer = takeWriter();
     try {
       writer.start(FRAME.item, 0, call.id);
@@ -217,12 +223,12 @@ export class Caller {
   /** A small frame for a call that has not ended. Where the connection is ending, so does the call. */
   #sendSimple(type: number, call: PendingCall, number?: number): void {
     if (this.#pending.get(call.id) === undefined) return;
-    this.#session.sendSimple(type, call.id, number);
+    this.#session.sendSimple(type, call.id, number, call);
   }
 
-  /** Ends a call from this side, and tells the peer. */
+  /** Ends a call from this side, and tells the peer, unless that has not heard of the call: then it never will. */
   cancel(call: PendingCall, error: unknown): void {
-    this.#sendSimple(FRAME.cancel, call);
+    if (call.head?.waits !== true || !this.#session.withdraw(call)) this.#sendSimple(FRAME.cancel, call);
     this.fail(call, error);
   }
 

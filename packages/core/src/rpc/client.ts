@@ -121,7 +121,11 @@ class ClientCalls {
     }
     const unary = (body?: unknown, options?: CallOptions): ClientAnswer => {
       if (this.#interceptors.length > 0 || rpcChannels.client.hasSubscribers) {
-        return this.#throughInterceptors({ kind: 'unary', method: name, body, options: options ?? {} }, 0);
+        try {
+          return this.#throughInterceptors({ kind: 'unary', method: name, body, options: options ?? {} }, 0);
+        } catch (error) {
+          return Promise.reject(error);
+        }
       }
       return this.#caller.unary(this.#settings, name, body, options);
     };
@@ -157,7 +161,8 @@ class ClientCalls {
     const over = rpcChannels.client.tracePromise(
       () =>
         new Promise<void>((resolve, reject) => {
-          const done = (error?: unknown): void => (error === undefined ? resolve() : reject(error));
+          const done = (failure?: { readonly error: unknown }): void =>
+            failure === undefined ? resolve() : reject(failure.error);
           stream = this.#caller.stream(
             this.#settings,
             method,

@@ -9,12 +9,14 @@ import type { RpcSession, Sender } from './session.js';
 interface FailedCall extends Sender {
   readonly id: number;
   readonly method: string;
-  readonly answerMetadata: Metadata | undefined;
+  answerMetadata: Metadata | undefined;
 }
 
 /**
  * Sends the error that ends a call. One that rpc raised travels as it is; of one that the handler threw, what the server
- * chose to show. Details that cannot be encoded are left out: the error is what counts.
+ * chose to show. Details and metadata that cannot be encoded, for whatever reason, are left out: the error is what counts.
+ *
+ * @throws VerbmqError `ERR_VERBMQ_CLOSED`
  */
 export function writeError(
   writer: FrameWriter,
@@ -25,45 +27,63 @@ export function writeError(
   session: RpcSession,
 ): true | Promise<void> {
   const fromRpc = !thrown && isVerbmqError(error);
-  const description: ErrorDescription = fromRpc ? error : describe(error, settings);
-  const code = description.code ?? 'ERR_VERBMQ_RPC_HANDLER_FAILED';
-  const reason = fromRpc ? (error.reason ?? '') : '';
-  const stack = !fromRpc && settings.exposeStacks && error instanceof Error ? error.stack : undefined;
+  const { code, reason, message, details } = fromRpc
+    ? { code: error.code, reason: error.reason ?? '', message: error.message, details: undefined }
+    : { reason: '', ...describe(error, settings) };
   // Code, reason and message fit into a frame together, however short the messages of this connection are.
   const most = Math.min(MAX_ERROR_TEXT_BYTES, (session.frameBytes - HEADER_BYTES) / 3);
+  const leftOut = (what: string, failure: unknown): void => {
+    settings.logger.warn({ method: call.method, err: failure }, `the ${what} of an error were left out`);
+  };
   const head = (): void => {
-    writer.start(FRAME.error, fromRpc ? 0 : FLAG.thrown, call.id);
+    const start = (): void => void writer.start(FRAME.error, fromRpc ? 0 : FLAG.thrown, call.id);
+    start();
     if (call.answerMetadata !== undefined) {
-      writer.addFlag(FLAG.metadata);
-      writeMetadata(writer, call.answerMetadata);
+      try {
+        writer.addFlag(FLAG.metadata);
+        writeMetadata(writer, call.answerMetadata);
+      } catch (failure) {
+        leftOut('metadata', failure);
+        call.answerMetadata = undefined;
+        start();
+      }
     }
     writer
-      .text(cut(code, most))
+      .text(cut(code ?? 'ERR_VERBMQ_RPC_HANDLER_FAILED', most))
       .text(cut(reason, most))
-      .text(cut(stack ?? description.message, most));
+      .text(cut(message, most));
   };
   head();
-  const { details } = fromRpc ? { details: undefined } : description;
-  if (details === undefined) return session.sendHead(writer);
-  try {
-    return session.sendWhole(writer, details, settings.codec);
-  } catch (failure) {
-    if (
-      !isVerbmqError(failure, 'ERR_VERBMQ_ENCODE') &&
-      !isVerbmqError(failure, 'ERR_VERBMQ_MESSAGE_TOO_LARGE')
-    ) {
-      throw failure;
+  if (details !== undefined) {
+    try {
+      return session.sendWhole(writer, details, settings.codec);
+    } catch (failure) {
+      if (isVerbmqError(failure, 'ERR_VERBMQ_CLOSED')) throw failure;
+      leftOut('details', failure);
+      head();
     }
-    settings.logger.warn({ method: call.method, err: failure }, 'the details of an error were left out');
+  }
+  try {
+    return session.sendHead(writer);
+  } catch (failure) {
+    if (call.answerMetadata === undefined || isVerbmqError(failure, 'ERR_VERBMQ_CLOSED')) throw failure;
+    leftOut('metadata', failure); // there is no room for them beside the error
+    call.answerMetadata = undefined;
     head();
     return session.sendHead(writer);
   }
 }
 
+/** What of an error is shown: texts, whatever was thrown, and whatever the program makes of it. */
 function describe(error: unknown, settings: ServerSettings): ErrorDescription {
   try {
     const { code, message, details } = settings.describeError(error);
-    return { code: code === undefined ? undefined : String(code), message: String(message), details };
+    const stack = settings.exposeStacks && error instanceof Error ? error.stack : undefined;
+    return {
+      code: code === undefined ? undefined : String(code),
+      message: String(stack ?? message),
+      details,
+    };
   } catch (failure) {
     settings.logger.error({ err: failure }, 'describeError failed');
     return { message: 'the handler failed' };

@@ -1,4 +1,5 @@
 import { VerbmqError } from '../contract/errors.js';
+import type { AssemblyBudget } from './assembly.js';
 import { FrameError } from './frame-reader.js';
 import { INITIAL_WINDOW, ITEM_OVERHEAD } from './protocol.js';
 
@@ -26,6 +27,9 @@ interface Waiter {
 export class InboundStream implements AsyncIterableIterator<unknown, undefined> {
   readonly #hooks: InboundHooks;
   readonly #windowBytes: number;
+  readonly #budget: AssemblyBudget | undefined;
+  /** What of that the items hold that wait here. */
+  #heldBytes = 0;
   #items: Item[] = [];
   #head = 0;
   #waiters: Waiter[] = [];
@@ -37,8 +41,10 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   #error: unknown;
   #failed = false;
 
-  constructor(windowBytes: number, hooks: InboundHooks) {
+  /** @param budget is shared with other streams, which a peer may have any number of: one that exceeds it fails. */
+  constructor(windowBytes: number, hooks: InboundHooks, budget?: AssemblyBudget) {
     this.#windowBytes = windowBytes;
+    this.#budget = budget;
     this.#hooks = hooks;
   }
 
@@ -61,10 +67,13 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
     return cost;
   }
 
+  /** @throws VerbmqError `ERR_VERBMQ_OVERLOADED` where the streams hold too much. */
   push(value: unknown, cost: number): void {
     if (this.#ended) return;
     const waiter = this.#waiters.shift();
     if (waiter === undefined) {
+      this.#budget?.take(cost);
+      this.#heldBytes += cost;
       this.#items.push({ value, cost });
     } else {
       waiter.resolve({ done: false, value });
@@ -76,6 +85,7 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#release(this.#heldBytes);
     for (const waiter of this.#waiters.splice(0)) waiter.resolve({ done: true, value: undefined });
   }
 
@@ -83,6 +93,7 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   fail(error: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#release(this.#heldBytes);
     const first = this.#waiters.shift();
     for (const waiter of this.#waiters.splice(0)) waiter.resolve({ done: true, value: undefined });
     if (first !== undefined) {
@@ -104,6 +115,7 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   next(): Promise<IteratorResult<unknown, undefined>> {
     const item = this.#items[this.#head];
     if (item !== undefined) {
+      if (!this.#ended) this.#release(item.cost);
       this.#shift();
       this.#consumed(item.cost);
       return Promise.resolve({ done: false, value: item.value });
@@ -137,6 +149,13 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   discard(): void {
     this.#items = [];
     this.#head = 0;
+    this.#release(this.#heldBytes);
+  }
+
+  /** These count no more: they were read, or nothing more comes, and the program has them. */
+  #release(bytes: number): void {
+    this.#heldBytes -= bytes;
+    this.#budget?.give(bytes);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -34,15 +34,17 @@ function traced(call: ServerCall, run: () => unknown): unknown {
   };
   let result: unknown;
   let failure: { readonly error: unknown } | undefined;
+  // From the beginning on: a handler may end the call, as by its connection, before it returns.
+  const ended = new Promise<void>((resolve, reject) => {
+    call.onOver = (error) => (error === undefined ? resolve() : reject(error));
+  });
   const over = rpcChannels.server.tracePromise(() => {
     try {
       result = run();
     } catch (error) {
       failure = { error };
     }
-    return new Promise<void>((resolve, reject) => {
-      call.onOver = (error) => (error === undefined ? resolve() : reject(error));
-    });
+    return ended;
   }, trace);
   over.catch(() => {}); // the subscribers have been told; the caller is told elsewhere
   if (failure !== undefined) throw failure.error;

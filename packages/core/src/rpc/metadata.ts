@@ -31,8 +31,8 @@ export function readMetadata(reader: FrameReader): Metadata {
   for (let i = 0; i < count; i++) {
     const name = reader.text(MAX_METADATA_BYTES);
     metadata[name] = reader.text(MAX_METADATA_BYTES);
+    if (reader.position - start > MAX_METADATA_BYTES) throw new FrameError('metadata are too large');
   }
-  if (reader.position - start > MAX_METADATA_BYTES) throw new FrameError('metadata are too large');
   return metadata;
 }
 

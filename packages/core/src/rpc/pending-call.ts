@@ -1,5 +1,6 @@
 import type { Codec } from '../codec/codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import type { WaitingSend } from '../contract/send-queue.js';
 import { type Abortable, unwatchSignal, watchSignal } from './abort-hub.js';
 import type { Assembly, AssemblyBudget } from './assembly.js';
 import type { Transfer } from './bulk-lane.js';
@@ -29,6 +30,9 @@ export class PendingCall implements Abortable, IncomingCall, Sender {
   stream: InboundStream | undefined = undefined;
   pump: OutboundStream | undefined = undefined;
   transfer: Transfer | undefined = undefined;
+  waiting: WaitingSend[] | undefined = undefined;
+  /** The first frame of the request, where it had to wait. */
+  head: WaitingSend | undefined = undefined;
   assembly: Assembly | undefined = undefined;
   itemCost: number | undefined = undefined;
   onMetadata: ((metadata: Metadata) => void) | undefined = undefined;

@@ -10,7 +10,7 @@
  * | `piece` | the next bytes of a body that was announced as `PARTIAL` |
  * | `result` | [metadata], body |
  * | `error` | [metadata], code, reason, message, [details as a body] |
- * | `methods` | (call id: the number of the first) the codec's name, names: what the server serves, and how it encodes. Each frame goes on where the one before ended |
+ * | `methods` | (call id: the number of the first) the codec's name, names: what the server serves, and how it encodes. Each frame goes on where the one before ended. Methods behind one that does not fit into a message are not told of |
  *
  * Numbers are LEB128 of up to 53 bits, texts are UTF-8 behind their length in bytes. A body is the rest of the frame;
  * where `PARTIAL`, its length stands there instead, and pieces follow, so that a large body never keeps other calls
@@ -64,6 +64,9 @@ export const HEADER_BYTES = 48;
 
 /** Bodies up to this length travel in the frame itself, longer ones in pieces of this length. */
 export const PIECE_BYTES = 64 * 1024;
+
+/** Connections whose messages are shorter cannot be used: there would be no room for the code of an error, or a piece of a body. */
+export const LEAST_MESSAGE_BYTES = 256;
 
 /** The most that metadata may hold, encoded, in bytes. */
 export const MAX_METADATA_BYTES = 8 * 1024;

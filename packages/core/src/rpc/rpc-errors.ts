@@ -33,7 +33,7 @@ export function errorFromFrame(
 }
 
 /** The longest time that a call may be given, in milliseconds. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** @throws TypeError or RangeError. */
 export function checkTimeout(timeoutMs: number): void {

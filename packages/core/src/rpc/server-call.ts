@@ -2,6 +2,7 @@
 import type { Codec } from '../codec/codec.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import type { WaitingSend } from '../contract/send-queue.js';
 import type { Assembly } from './assembly.js';
 import { isAsyncIterable, isThenable } from './body.js';
 import type { Transfer } from './bulk-lane.js';
@@ -12,7 +13,7 @@ import type { InboundStream } from './inbound-stream.js';
 import type { IncomingCall } from './incoming.js';
 import { invoke } from './invoke.js';
 import { type Metadata, writeMetadata } from './metadata.js';
-import { leaveUnread, OutboundStream } from './outbound-stream.js';
+import { leaveUnread, OutboundStream, type SentItem } from './outbound-stream.js';
 import { FLAG, FRAME } from './protocol.js';
 import type { Method } from './server-core.js';
 import type { CallContext } from './service.js';
@@ -35,6 +36,7 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
   assembly: Assembly | undefined = undefined;
   itemCost: number | undefined = undefined;
   transfer: Transfer | undefined = undefined;
+  waiting: WaitingSend[] | undefined = undefined;
   answerMetadata: Metadata | undefined = undefined;
   /** Called once, when the call is over. */
   onOver: ((error?: unknown) => void) | undefined = undefined;
@@ -188,11 +190,11 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
 
   /** What sends the stream of this call, and keeps what the caller grants before the handler has returned one. */
   #outbound(): OutboundStream {
-    this.#pump ??= new OutboundStream((value) => this.#sendItem(value));
+    this.#pump ??= new OutboundStream(this.#callee.session.gate, (value) => this.#sendItem(value));
     return this.#pump;
   }
 
-  #sendItem(value: unknown): { bytes: number; sent: true | Promise<void> } {
+  #sendItem(value: unknown): SentItem {
     const writer = takeWriter();
     try {
       writer.start(FRAME.itemToCaller, 0, this.id);
@@ -234,8 +236,9 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     if (thrown) server.settings.logger.warn({ method: this.method, err: error }, 'a handler failed');
     session.cancelTransfer(this);
     const sent = this.#sendError(error, thrown);
-    this.#abort(error);
-    this.#finish(sent, error);
+    const reason = error === undefined ? new Error(`${this.method} failed with undefined`) : error;
+    this.#abort(reason);
+    this.#finish(sent, reason);
   }
 
   #sendError(error: unknown, thrown: boolean): true | Promise<void> {
@@ -244,14 +247,10 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     try {
       return writeError(writer, this, error, thrown, server.settings, session);
     } catch (failure) {
-      // On a connection that is ending nobody can be told. Otherwise it is the metadata that cannot be sent.
-      if (this.answerMetadata === undefined || isVerbmqError(failure, 'ERR_VERBMQ_CLOSED')) return true;
-      server.settings.logger.warn(
-        { method: this.method, err: failure },
-        'the metadata of an error were left out',
-      );
-      this.answerMetadata = undefined;
-      return this.#sendError(error, thrown);
+      // On a connection that is ending nobody can be told. On any other nobody must be left to wait.
+      if (!isVerbmqError(failure, 'ERR_VERBMQ_CLOSED'))
+        session.connection.abort('rpc: an error cannot be sent');
+      return true;
     } finally {
       giveBackWriter(writer);
     }
@@ -262,13 +261,13 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     if (!this.#over) {
       this.fail(error);
     } else if (this.#callee.session.cancelTransfer(this)) {
-      const sent = this.#sendError(error, false);
-      if (sent !== true) sent.catch(() => {}); // the connection has ended: nobody is there to be told
+      this.#tell(error);
     }
   }
 
   /** As `giveUp`, without a word to the caller, who is gone or does not wait any more. */
   cancel(error: unknown): void {
+    this.#callee.session.withdraw(this);
     this.#callee.session.cancelTransfer(this);
     if (this.#over) return;
     this.#abort(error);
@@ -305,8 +304,25 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
       return;
     }
     this.#enter();
-    const left = (): void => this.#leave();
-    sent.then(left, left);
+    sent.then(
+      () => this.#leave(),
+      (failure: unknown) => {
+        // The rest of an answer of which the caller has the beginning. When the connection has ended, nobody can be told.
+        const { server, session } = this.#callee;
+        session.cancelTransfer(this);
+        if (!isVerbmqError(failure)) {
+          server.settings.logger.warn({ method: this.method, err: failure }, 'an answer could not be sent');
+        }
+        this.#tell(failure);
+        this.#leave();
+      },
+    );
+  }
+
+  /** Lets a caller know of an error behind the end of the call, where it still waits for the answer. */
+  #tell(error: unknown): void {
+    const sent = this.#sendError(error, false);
+    if (sent !== true) sent.catch(() => {}); // the connection has ended: nobody is there to be told
   }
 
   #leave(): void {

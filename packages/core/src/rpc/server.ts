@@ -1,7 +1,7 @@
 import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import type { Connection } from '../contract/connection.js';
-import { VerbmqError } from '../contract/errors.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { Listener } from '../contract/listener.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
@@ -15,7 +15,7 @@ import {
 } from './limits.js';
 import { INITIAL_WINDOW, MAX_METHOD_BYTES, MAX_METHODS } from './protocol.js';
 import { describeError, type ErrorDescription } from './remote-error.js';
-import { checkCodec } from './rpc-errors.js';
+import { checkCodec, checkTimeout } from './rpc-errors.js';
 import { type Method, ServerCore, type ServerInterceptor } from './server-core.js';
 import type { Service } from './service.js';
 import { RpcSession } from './session.js';
@@ -33,18 +33,19 @@ export interface ServeOptions {
   /** The same for each connection. Default 16,384. */
   readonly maxConcurrentCallsPerConnection?: number;
   /**
-   * The longest body that is accepted, in bytes; all that arrive at a time on one connection may hold four times as much.
-   * Default 64 MiB.
+   * The longest body that is accepted, in bytes; all that arrive at a time on one connection may hold four times as much, with the
+   * items of streams that their handlers have not read. Default 64 MiB.
    */
   readonly maxBodyBytes?: number;
   /**
    * The answers that may wait for a caller that does not read them as fast as it asks, in bytes. Beyond it further calls are
-   * refused with `ERR_VERBMQ_OVERLOADED`; the answers of those that run already still wait. Default 64 MiB.
+   * refused with `ERR_VERBMQ_OVERLOADED`; the answers of those that run already still wait. The streams of a connection take no more
+   * items when so many bytes of theirs wait, or 1 MiB of such as fit into a frame. Default 64 MiB.
    */
   readonly maxBacklogBytes?: number;
   /**
    * A caller that calls beyond `maxBacklogBytes` when none of the answers has left for so long does not read at all: its
-   * connection is ended, as it is when 32 MiB of refusals wait for it. In milliseconds. Default 10,000.
+   * connection is ended, as it is when 64 MiB of refusals wait for it. In milliseconds. Default 10,000.
    */
   readonly backlogTimeoutMs?: number;
   /** How far each stream of a caller may be ahead of its handler, in bytes. Default 256 KiB, at least 64 KiB. */
@@ -130,7 +131,7 @@ export class RpcServer implements AsyncDisposable {
       this.#attach(source);
       return;
     }
-    source.onConnection((connection) => this.#attach(connection));
+    source.onConnection((connection) => this.#accept(connection));
     this.#listeners.add(source);
     void source.closed.then(() => this.#listeners.delete(source));
   }
@@ -140,8 +141,10 @@ export class RpcServer implements AsyncDisposable {
    * their answers have left.
    * @param timeoutMs after which calls that still run are given up: their signals fire, and their callers get
    *   `ERR_VERBMQ_CANCELLED`, those who read within a second. Default: never.
+   * @throws (by rejecting) TypeError or RangeError for a time that is none.
    */
   async drain(timeoutMs?: number): Promise<void> {
+    if (timeoutMs !== undefined) checkTimeout(timeoutMs);
     this.#core.draining = true;
     const left = this.#answersLeft();
     if (timeoutMs === undefined) return left;
@@ -159,6 +162,7 @@ export class RpcServer implements AsyncDisposable {
 
   /** Stops listening, drains, and closes the connections that it serves. */
   async close(timeoutMs?: number): Promise<void> {
+    if (timeoutMs !== undefined) checkTimeout(timeoutMs);
     const listeners = [...this.#listeners].map((listener) => listener.close());
     await this.drain(timeoutMs);
     await Promise.all([...listeners, ...[...this.#connections].map((connection) => connection.close())]);
@@ -171,6 +175,21 @@ export class RpcServer implements AsyncDisposable {
   stats(): RpcServerStats {
     const { running, handled, failed, refused } = this.#core;
     return { connections: this.#connections.size, running, handled, failed, refused };
+  }
+
+  /** Whatever is wrong with one connection of many is no fault of the program. */
+  #accept(connection: Connection): void {
+    try {
+      this.#attach(connection);
+    } catch (error) {
+      if (!isVerbmqError(error, 'ERR_VERBMQ_UNSUPPORTED') && !isVerbmqError(error, 'ERR_VERBMQ_CLOSED'))
+        throw error;
+      this.#core.settings.logger.warn(
+        { connection: connection.id, err: error },
+        'a connection cannot be served',
+      );
+      connection.abort(`rpc: ${error.message}`);
+    }
   }
 
   #attach(connection: Connection): void {
