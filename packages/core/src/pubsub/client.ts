@@ -117,13 +117,15 @@ class OpenSubscription<Body> implements Subscription<Body> {
   readonly #connection: Connection;
   readonly #stream: ServerStream<Item>;
   readonly #codec: Codec;
+  /** Settles with the read that was asked for last: what comes before an event belongs to it. */
+  #lastRead: Promise<unknown>;
 
   constructor(connection: Connection, stream: ServerStream<Item>, codec: Codec) {
     this.#connection = connection;
     this.#stream = stream;
     this.#codec = codec;
     this.ready = this.#begin();
-    this.ready.catch(() => {}); // who reads the events gets it as well
+    this.#lastRead = this.ready.catch(() => {}); // who reads the events gets it as well
   }
 
   async #begin(): Promise<void> {
@@ -141,7 +143,13 @@ class OpenSubscription<Body> implements Subscription<Body> {
     return this;
   }
 
-  async next(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
+  next(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
+    const read = this.#lastRead.then(() => this.#next());
+    this.#lastRead = read.catch(() => {});
+    return read;
+  }
+
+  async #next(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
     await this.ready;
     let dropped = 0;
     try {

@@ -27,7 +27,7 @@ export interface Resubscription<Body> extends AsyncIterableIterator<Resubscribed
  *
  * @param connect gives an open connection each time, first when the first event is asked for; it may wait as long as it likes between
  *   its attempts. Its signal fires when nobody waits for the connection any more. What it rejects with ends the iteration, as does what
- *   the broker refuses. The connections stay the program's, which closes them.
+ *   the broker refuses, and with a `TypeError` the connection that was lost. The connections stay the program's, which closes them.
  */
 export function resubscribe<Body>(
   connect: (signal: AbortSignal) => Promise<Connection>,
@@ -93,9 +93,11 @@ async function* eventsOf<Body>(
   if (program?.aborted) controller.abort(program.reason);
   else if (program !== undefined) watchSignal(program, abortable);
   let gap = false;
+  let lost: Connection | undefined;
   try {
     for (;;) {
       const connection = await connectionFrom(connect, signal);
+      if (connection === lost) throw new TypeError('connect gave the connection that was lost');
       try {
         const events = pubsub(connection, options.client).subscribe<Body>(pattern, { ...options, signal });
         for await (const event of events) {
@@ -106,6 +108,9 @@ async function* eventsOf<Body>(
       } catch (error) {
         if (connection.state === 'open' || signal.aborted) throw error;
         gap = true;
+        lost = connection;
+        // Where every connection is lost at once, the rest of the program goes on, and may cancel this.
+        await new Promise((resolve) => setImmediate(resolve));
       }
     }
   } finally {

@@ -1,0 +1,91 @@
+import { PubsubBroker, pubsub, resubscribe } from '@verbmq/core/pubsub';
+import { rpcStats, serve } from '@verbmq/core/rpc';
+import { expect, test } from 'vitest';
+import { errorOf, until } from '../rpc/support.js';
+import { turns } from '../support/expectations.js';
+import { connectPair } from '../support/pair.js';
+import { memorySetUp } from '../support/transports/memory.js';
+import { brokered } from './support.js';
+
+const setUp = memorySetUp();
+
+test('several events that are asked for together come in their order, each with what was left out before it', async () => {
+  const { broker, connect } = await brokered(setUp);
+  const connection = await connect();
+  const events = pubsub(connection).subscribe<Uint8Array>('a', { maxQueued: 1 });
+  await events.ready;
+  connection.pause();
+  for (let n = 0; n < 200; n++) {
+    broker.publish('a', new Uint8Array(10_000).fill(n));
+    await turns(1);
+  }
+  const asked = Array.from({ length: 150 }, () => events.next());
+  connection.resume();
+  let published = 0;
+  let left = 0;
+  for (const next of asked) {
+    const { value } = await next;
+    left += value?.dropped ?? 0;
+    published += 1 + (value?.dropped ?? 0);
+    expect(value?.body[0]).toBe((published - 1) % 256);
+    if (published === 200) break;
+  }
+  expect(left).toBeGreaterThan(0);
+  await events.return();
+  await Promise.all(asked);
+});
+
+test('a connect that gives the lost connection again ends the subscription, and not the process', async () => {
+  const { connect } = await brokered(setUp);
+  const connection = await connect();
+  const events = resubscribe(async () => connection, 'a');
+  const next = errorOf(events.next());
+  await turns();
+  connection.abort('lost');
+  expect(await next).toBeInstanceOf(TypeError);
+});
+
+test('connections that are all lost at once leave the rest of the program its turns', async () => {
+  const { connect } = await brokered(setUp);
+  const controller = new AbortController();
+  const dead = await Promise.all(Array.from({ length: 50 }, connect));
+  for (const connection of dead) connection.abort('lost');
+  let given = 0;
+  const events = resubscribe(async () => dead[given++ % dead.length] as never, 'a', {
+    signal: controller.signal,
+  });
+  const next = errorOf(events.next());
+  setImmediate(() => setImmediate(() => controller.abort()));
+  expect(await next).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED' });
+});
+
+test('idle subscriptions of a peer that does not read hold no more together than what may wait', async () => {
+  const maxHeldBytes = 1_000_000;
+  const broker = new PubsubBroker({ maxHeldBytes });
+  const { client: near, server: far } = await connectPair(setUp);
+  serve(far, broker.service);
+  const count = 300;
+  const subscriptions = Array.from({ length: count }, (_, n) => pubsub(near).subscribe<Uint8Array>(`t.${n}`));
+  await Promise.all(subscriptions.map(({ ready }) => ready));
+  near.pause();
+  for (let n = 0; n < count; n++) {
+    broker.publish(`t.${n}`, new Uint8Array(60_000).fill(n));
+    await turns(1);
+  }
+  expect(rpcStats(far).backlogBytes).toBeLessThan(1024 * 1024 + 200_000);
+  expect(broker.stats().heldBytes).toBeLessThanOrEqual(maxHeldBytes);
+  expect(broker.stats().dropped).toBeGreaterThan(count / 2);
+  // Others still get theirs, though all that may be held is.
+  const { client: other, server: behind } = await connectPair(setUp);
+  serve(behind, broker.service);
+  const events = pubsub(other).subscribe<number>('t.*');
+  await events.ready;
+  expect(broker.publish('t.x', 1)).toBe(1);
+  expect((await events.next()).value).toMatchObject({ body: 1, dropped: 0 });
+  near.resume();
+  for (const [n, subscription] of subscriptions.slice(0, 10).entries())
+    expect((await subscription.next()).value?.body[0]).toBe(n);
+  near.abort('enough');
+  await until(() => broker.stats().subscriptions === 1);
+  await until(() => broker.stats().heldBytes === 0);
+});
