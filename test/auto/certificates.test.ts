@@ -1,6 +1,7 @@
 import diagnostics from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import net, { type AddressInfo, type Socket } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import type { Listener } from '@verbmq/core';
 import { VerbmqTransport } from 'verbmq';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -20,13 +21,18 @@ function transport(): VerbmqTransport {
   return made;
 }
 
-/** Stands between clients and a listener, and resets the connections that there are. */
+/** Stands between clients and a listener: resets the connections that there are, and hangs up on so many of those that come. */
 async function relayTo(listener: Listener) {
-  const { port } = listener.address as { port: number };
   const sockets = new Set<Socket>();
-  const relay = { url: '', reset: () => sockets.forEach((socket) => void socket.resetAndDestroy()) };
+  const reset = (): void => sockets.forEach((socket) => void socket.resetAndDestroy());
+  const relay = { url: '', target: listener, hangUps: 0, reset };
   const server = net.createServer((near) => {
-    const far = net.connect(port, 'localhost');
+    if (relay.hangUps > 0) {
+      relay.hangUps--;
+      near.on('error', () => {}).once('data', () => near.destroy());
+      return;
+    }
+    const far = net.connect((relay.target.address as { port: number }).port, 'localhost');
     for (const socket of [near, far]) {
       sockets.add(socket);
       socket.on('error', () => {}).on('close', () => sockets.delete(socket));
@@ -79,5 +85,40 @@ describe('a server that asks for client certificates', () => {
     await turns(50);
     expect(attempts).toBe(1);
     expect(listener.stats().accepted).toBe(0);
+  });
+});
+
+describe('a session by TLS whose connection is lost', () => {
+  async function lostSession(tls: ConnectionOptions = {}) {
+    const { accepted, listener } = await scene();
+    const relay = await relayTo(listener);
+    const connecting = transport().connect(relay.url, { tls: { ...TRUST, ...IDENTITY, ...tls } });
+    const client = asAuto(abortAfterTest(await connecting));
+    return { client, server: abortAfterTest(await accepted), relay };
+  }
+  const REFUSED = {
+    code: 'ERR_VERBMQ_CONNECTION_LOST',
+    reason: 'tls',
+    retryable: false,
+    cause: { code: 'ERR_VERBMQ_TLS' },
+  };
+
+  test('ends at once when the client does not trust the server any more', async () => {
+    let problem: Error | undefined;
+    const { client, relay } = await lostSession({ checkServerIdentity: () => problem });
+    problem = new Error('it was revoked');
+    relay.reset();
+    const { error } = await client.closed;
+    expect(error).toMatchObject(REFUSED);
+    expect(error?.message).toContain('it was revoked');
+  });
+
+  test('goes on when the server is too busy for some attempts, and hangs up on them', async () => {
+    const { client, server, relay } = await lostSession();
+    relay.hangUps = 3;
+    relay.reset();
+    await client.send(numbered(1));
+    expect(numberOf((await take(server, 1))[0]!)).toBe(1);
+    expect(relay.hangUps).toBe(0);
   });
 });

@@ -37,7 +37,8 @@ export function dial(
     const onError = (error: Error): void => {
       fail(kind === 'tls' ? tlsConnectError(address, error) : connectError(describeEndpoint(address), error));
     };
-    const onClose = (): void => onError(new Error('the socket was closed'));
+    const onClose = (): void =>
+      fail(connectError(describeEndpoint(address), new Error('the socket was closed')));
     const onAbort = (): void => fail(signal.reason);
     socket.on(ready, onReady).on('error', onError).on('close', onClose);
     signal.addEventListener('abort', onAbort);

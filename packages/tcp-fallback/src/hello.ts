@@ -164,5 +164,11 @@ function refusal(body: Buffer): VerbmqError {
   const known = (REFUSAL_ERRORS as Record<number, (typeof REFUSAL_ERRORS)[keyof typeof REFUSAL_ERRORS]>)[
     code
   ];
-  return new VerbmqError(known ?? 'ERR_VERBMQ_REJECTED', `the peer refused the connection: ${words}`);
+  // Who closes is perhaps started again.
+  const options = code === RefusalCode.CLOSING ? { reason: 'closing', retryable: true } : {};
+  return new VerbmqError(
+    known ?? 'ERR_VERBMQ_REJECTED',
+    `the peer refused the connection: ${words}`,
+    options,
+  );
 }

@@ -88,9 +88,11 @@ export function tlsConnectError(address: ResolvedAddress, cause: Error): VerbmqE
 /** TLS with a peer failed: at once or, where TLS 1.3 lets a server judge the client last, behind the TLS handshake. */
 export function tlsError(peer: string, cause: Error, code: string): VerbmqError {
   const remedy = CERTIFICATE_REMEDIES[code];
+  // Who hung up without a word has judged nothing, and may be too busy, or about to end.
+  const hungUp = code === 'ECONNRESET' || code === 'ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR';
   return new VerbmqError(
     'ERR_VERBMQ_TLS',
     `TLS with ${peer} failed: ${remedy === undefined ? cause.message : `${remedy} (${code})`}`,
-    { cause },
+    { cause, retryable: hungUp },
   );
 }

@@ -1,5 +1,5 @@
 import type { Connection } from '../contract/connection.js';
-import { VerbmqError } from '../contract/errors.js';
+import { type ErrorCode, isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { Backoff } from './backoff.js';
 
 export interface ResumerHooks {
@@ -10,8 +10,12 @@ export interface ResumerHooks {
   failed(error: VerbmqError): void;
 }
 
-/** Refusals after which another attempt would be refused alike. */
-const FINAL = new Set(['session-unknown', 'authentication', 'version', 'protocol']);
+/** Of refusals that no other word is given for. */
+const REASONS: Partial<Record<ErrorCode, string>> = {
+  ERR_VERBMQ_TLS: 'tls',
+  ERR_VERBMQ_VERSION: 'version',
+  ERR_VERBMQ_PROTOCOL: 'protocol',
+};
 
 /** No attempt is given up sooner, in milliseconds, whatever the longest pause: a handshake by TLS takes several round trips. */
 const MIN_ATTEMPT_MS = 1000;
@@ -76,27 +80,35 @@ export class Resumer {
     const stop = (): void => attempt.abort(signal.reason);
     signal.addEventListener('abort', stop);
     const timer = setTimeout(() => this.#tookTooLong(attempt), this.#attemptMs);
+    let base: Connection;
     try {
-      const base = await this.#hooks.reconnect(attempt.signal);
-      if (signal.aborted) {
-        base.abort('the session has ended');
-        return;
-      }
-      clearTimeout(this.#deadline);
-      this.#controller = undefined;
-      this.#backoff.reset();
-      this.#attemptMs = this.#firstAttemptMs;
-      this.#hooks.resumed(base);
+      base = await this.#hooks.reconnect(attempt.signal);
     } catch (error) {
       if (signal.aborted) return;
-      if (!(error instanceof VerbmqError)) throw error;
-      if (error.reason !== undefined && FINAL.has(error.reason))
-        this.#fail(error.reason, `the peer did not resume the session: ${error.message}`, error);
-      else this.#attemptLater();
+      if (isVerbmqError(error) && error.retryable) this.#attemptLater();
+      else this.#refused(error);
+      return;
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', stop);
     }
+    if (signal.aborted) base.abort('the session has ended');
+    else this.#resumed(base);
+  }
+
+  #resumed(base: Connection): void {
+    clearTimeout(this.#deadline);
+    this.#controller = undefined;
+    this.#backoff.reset();
+    this.#attemptMs = this.#firstAttemptMs;
+    this.#hooks.resumed(base);
+  }
+
+  /** Another attempt would come to the same. */
+  #refused(error: unknown): void {
+    const known = isVerbmqError(error) ? error : undefined;
+    const reason = known?.reason ?? (known && REASONS[known.code]) ?? 'refused';
+    this.#fail(reason, `it cannot be resumed: ${known?.message ?? error}`, error);
   }
 
   #tookTooLong(attempt: AbortController): void {
@@ -105,9 +117,12 @@ export class Resumer {
     attempt.abort(new VerbmqError('ERR_VERBMQ_CONNECT_TIMEOUT', what));
   }
 
-  #fail(reason: string, what: string, cause: VerbmqError | undefined = this.#lost): void {
+  #fail(reason: string, what: string, cause: unknown = this.#lost): void {
     this.stop();
     const lost = this.#lost as VerbmqError;
-    this.#hooks.failed(new VerbmqError(lost.code, `${lost.message}, and ${what}`, { cause, reason }));
+    // A new session can be had where the time was over, or this one is not known; not where this side is not let in.
+    const retryable = cause === lost || reason === 'session-unknown';
+    const words = `${lost.message}, and ${what}`;
+    this.#hooks.failed(new VerbmqError(lost.code, words, { cause, reason, retryable }));
   }
 }
