@@ -2,6 +2,7 @@ import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { Listener, type ListenerInit } from '../contract/listener.js';
 import type { ResolvedConnectionOptions } from '../contract/options.js';
+import type { ListenerStats } from '../contract/stats.js';
 import { sameSecret } from './authentication.js';
 import { AutoConnection } from './auto-connection.js';
 import type { FastServer } from './fast-server.js';
@@ -56,6 +57,12 @@ export class AutoListener extends Listener implements ServerHome {
   /** Why there is no fast path; for the peer. */
   get fastReason(): string | undefined {
     return this.fast === undefined ? this.#init.fastReason : this.fast.reason;
+  }
+
+  /** What has failed below, in the handshake of TLS for one, never came here. */
+  override stats(): ListenerStats {
+    const { accepted, failed } = super.stats();
+    return { accepted, failed: failed + this.#init.base.stats().failed };
   }
 
   protected override async _close(): Promise<void> {
