@@ -4,7 +4,7 @@ import type { ResolvedAddress } from '@verbmq/core';
 import { connectError } from '@verbmq/core/transport-kit';
 import { describeEndpoint, type LinkKind } from './link.js';
 import { connectReusingMemory } from './read-memory.js';
-import { tlsConnectError, withUsableIdentity } from './tls.js';
+import { checkClientOptions, tlsConnectError, withUsableIdentity } from './tls.js';
 
 /**
  * Opens a socket to an address: connected, and secured where TLS is asked for. A name with several addresses is tried
@@ -49,11 +49,16 @@ function open(kind: LinkKind, address: ResolvedAddress, tlsOptions: TlsClientOpt
   if ('path' in address) return connectReusingMemory({ path: address.path, allowHalfOpen: true });
   const endpoint = { host: address.host, port: address.port, autoSelectFamily: true };
   if (kind === 'tcp') return connectReusingMemory({ ...endpoint, allowHalfOpen: true, noDelay: true });
-  const socket = withUsableIdentity(() =>
-    tls.connect({ ...serverName(address.host), ...tlsOptions, ...endpoint }),
-  );
+  const options = { ...serverName(address.host), ...defined(tlsOptions) };
+  checkClientOptions(options);
+  const socket = withUsableIdentity(() => tls.connect({ ...options, ...endpoint }));
   socket.setNoDelay(true);
   return socket;
+}
+
+/** Without those that are `undefined`, which Node takes for given ones. */
+function defined(options: TlsClientOptions = {}): TlsClientOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
 /** SNI takes names only, not IP addresses (RFC 6066); `tls.connect` would take `localhost` where none is given. */

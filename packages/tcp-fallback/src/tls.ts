@@ -1,4 +1,4 @@
-import type { TlsOptions } from 'node:tls';
+import type { ConnectionOptions, TlsOptions } from 'node:tls';
 import { type ResolvedAddress, VerbmqError } from '@verbmq/core';
 import { connectError, describe } from '@verbmq/core/transport-kit';
 import { describeEndpoint, type LinkKind } from './link.js';
@@ -34,6 +34,24 @@ export function checkServerIdentity(tls: TlsOptions | undefined): TlsOptions {
     'ERR_VERBMQ_TLS',
     'a TLS listener needs a certificate: pass tls: { key, cert } (in PEM), or { pfx }',
   );
+}
+
+/**
+ * What `tls.connect` looks at only when its socket is connecting, which nobody would have if it threw then, or takes for a fault of
+ * its own.
+ * @throws TypeError
+ */
+export function checkClientOptions({
+  servername,
+  session,
+  checkServerIdentity: check,
+}: ConnectionOptions): void {
+  if (servername !== undefined && typeof servername !== 'string')
+    throw new TypeError(`tls.servername must be a string, not ${describe(servername)}`);
+  if (session !== undefined && typeof session !== 'string' && !(session instanceof Uint8Array))
+    throw new TypeError(`tls.session must be a Buffer, not ${describe(session)}`);
+  if (check !== undefined && typeof check !== 'function')
+    throw new TypeError(`tls.checkServerIdentity must be a function, not ${describe(check)}`);
 }
 
 /**

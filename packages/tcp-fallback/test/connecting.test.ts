@@ -91,23 +91,23 @@ describe('addresses', () => {
   });
 });
 
-describe('an attempt to connect that is cancelled', () => {
-  /** A server that accepts and never speaks, and what it has open. */
-  async function silentServer(): Promise<{ port: number; open: () => number }> {
-    const sockets = new Set<net.Socket>();
-    const server = createServer((socket) => {
-      sockets.add(socket);
-      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
-      socket.resume();
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    });
-    return { port: (server.address() as net.AddressInfo).port, open: () => sockets.size };
-  }
+/** A server that accepts and never speaks, and what it has open. */
+async function silentServer(): Promise<{ port: number; open: () => number }> {
+  const sockets = new Set<net.Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    socket.resume();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return { port: (server.address() as net.AddressInfo).port, open: () => sockets.size };
+}
 
+describe('an attempt to connect that is cancelled', () => {
   it('within the hello gives the socket back', async () => {
     const { port, open } = await silentServer();
     const cancel = new AbortController();
@@ -277,6 +277,28 @@ describe('TLS', () => {
     const connected = await failure(own.connect({ host: '127.0.0.1', port }, { tls }), 'ERR_VERBMQ_TLS');
     expect(connected.cause).toBeInstanceOf(Error);
     await greets(own, await own.listen({ host: '127.0.0.1', port }));
+  });
+
+  it.each([
+    ['a server name', { servername: 5 }],
+    ['a session', { session: 5 }],
+    ['a check of the server’s identity', { checkServerIdentity: 5 }],
+  ])('refuses what is no such thing for %s, and leaves no socket behind', async (_name, wrong) => {
+    const { port, open } = await silentServer();
+    const tls = { ...TRUST, ...wrong } as never;
+    expect(await outcomeOf(() => transport().connect({ host: '127.0.0.1', port }, { tls }))).toBe(TypeError);
+    const later = net.connect(port, '127.0.0.1').on('error', () => {});
+    onTestFinished(() => void later.destroy());
+    await new Promise((resolve) => later.once('connect', resolve));
+    await until(() => open() > 0);
+    await until(() => open() === 1); // sockets are accepted in order, so a connected one before would be there
+  });
+
+  it('takes an option that is there and undefined for one that is not', async () => {
+    const own = transport();
+    const listener = await own.listen('tls://localhost:0', { tls: IDENTITY });
+    const tls = { ...TRUST, servername: undefined, session: undefined, checkServerIdentity: undefined };
+    await greets(own, listener, listener.url, { tls });
   });
 
   it.each([
