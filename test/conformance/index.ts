@@ -6,6 +6,7 @@ import { badInput } from './chapters/bad-input.js';
 import { close } from './chapters/close.js';
 import { connecting } from './chapters/connecting.js';
 import { crash } from './chapters/crash.js';
+import { greeting } from './chapters/greeting.js';
 import { incomingLeases } from './chapters/incoming-leases.js';
 import { leftovers } from './chapters/leftovers.js';
 import { lifecycle } from './chapters/lifecycle.js';
@@ -46,6 +47,7 @@ export function conformance(name: string, setUp: SetUp): void {
     describe('aborting', () => aborts(setUp));
     describe('a peer that dies', () => crash(setUp));
     describe('a peer that is silent', () => silence(setUp));
+    describe('a peer that is not known yet', () => greeting(setUp));
 
     describe('every method in every state', () => states(setUp));
     describe('every wrong argument', () => badInput(setUp));

@@ -234,3 +234,12 @@ test('nothing is delivered within the call that sends', async () => {
   expect(delivered).toBe(false);
   await arrived;
 });
+
+test('a peer that was not greeted cannot write more to exposed memory than it may say', async () => {
+  const { client, server } = await connect({ options: { maxGreetingBytes: 1000 } });
+  const owned = await server.expose(2000, { write: true });
+  const remote = client.attach(owned.descriptor);
+  await remote.write(0, new Uint8Array(1000));
+  expect(await codeOf(remote.write(0, new Uint8Array(1001)))).toBe('ERR_VERBMQ_PEER_ABORTED');
+  expect((await server.closed).error?.code).toBe('ERR_VERBMQ_PROTOCOL');
+});

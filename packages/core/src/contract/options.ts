@@ -35,7 +35,7 @@ export interface ConnectionOptions {
   /**
    * For transports that are built on others: the longest message that is accepted before the connection's `greeted()` was called, in
    * bytes, so that a stranger has little to claim memory with. A message beyond it ends the connection with `ERR_VERBMQ_PROTOCOL`.
-   * The peer is not told of it. Transports within one process need not keep it. Default: as long as any message.
+   * The peer is not told of it. Default: as long as any message.
    */
   readonly maxGreetingBytes?: number;
 }

@@ -36,3 +36,9 @@ export type Frame =
   | { readonly kind: 'close' }
   /** The sender has ended the connection, for the reason that `code` and `reason` give. */
   | { readonly kind: 'abort'; readonly code: ErrorCode; readonly reason: string };
+
+/** What a frame brings with it. */
+export function bytesOf(frame: Frame): number {
+  if (frame.kind === 'message') return frame.data.length;
+  return frame.kind === 'request' && frame.request.operation === 'write' ? frame.request.data.length : 0;
+}

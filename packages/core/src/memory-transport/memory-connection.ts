@@ -9,8 +9,8 @@ import { Heartbeat } from '../transport-kit/heartbeat.js';
 import { MemoryRegions } from '../transport-kit/memory-regions.js';
 import { Credits, Receipts, type Window } from './credits.js';
 import type { FrameVerdict, MemoryFaults } from './faults.js';
-import type { Frame, MemoryRequest } from './frames.js';
-import { Operations } from './operations.js';
+import { bytesOf, type Frame, type MemoryRequest } from './frames.js';
+import { Operations, perform } from './operations.js';
 import { Wire } from './wire.js';
 
 export interface MemoryConnectionInit {
@@ -40,12 +40,15 @@ export class MemoryConnection extends Connection {
   readonly #framesSent = new Map<Frame['kind'], number>();
   #peer!: MemoryConnection;
   #buffered = 0;
+  /** The longest that a stranger may say; without a limit when the peer is none any more. */
+  #longestBytes: number;
   #tearingDown = false;
   #dead = false;
 
   constructor(init: MemoryConnectionInit) {
     super({ ...init, kind: 'memory' });
     this.#faults = init.faults;
+    this.#longestBytes = init.options.maxGreetingBytes;
     this.#credits = new Credits(init.peerWindow);
     this.#receipts = new Receipts(init.window, (bytes, messages) =>
       this.#wire.push({ kind: 'credit', bytes, messages }),
@@ -124,6 +127,12 @@ export class MemoryConnection extends Connection {
   #deliver(frame: Frame): void {
     if (this.#dead) return;
     this.#heartbeat.touch();
+    const bytes = bytesOf(frame);
+    if (bytes > this.#longestBytes) {
+      const what = `${bytes} bytes came where ${this.#longestBytes} are accepted`;
+      this._fail(new VerbmqError('ERR_VERBMQ_PROTOCOL', `the peer broke the protocol: ${what}`), what);
+      return;
+    }
     switch (frame.kind) {
       case 'message':
         this._receive(
@@ -153,6 +162,10 @@ export class MemoryConnection extends Connection {
         this._fail(new VerbmqError(frame.code, frame.reason));
         break;
     }
+  }
+
+  protected override _greeted(): void {
+    this.#longestBytes = Number.POSITIVE_INFINITY;
   }
 
   // ---- one-sided memory ------------------------------------------------------------------------------------
@@ -264,25 +277,6 @@ export class MemoryConnection extends Connection {
 /** Whether the application has transferred the memory of a message that it had lent. */
 function isGone(frame: Frame): boolean {
   return frame.kind === 'message' && frame.data.length !== frame.bytes;
-}
-
-/** What the owner does for a one-sided operation of the peer. */
-function perform(
-  regions: MemoryRegions,
-  key: Uint8Array,
-  request: MemoryRequest,
-): Uint8Array | bigint | undefined {
-  switch (request.operation) {
-    case 'read':
-      return new Uint8Array(regions.read(key, request.offset, request.length));
-    case 'write':
-      regions.write(key, request.offset, request.data);
-      return undefined;
-    case 'fetchAdd':
-      return regions.fetchAdd(key, request.offset, request.addend);
-    case 'compareAndSwap':
-      return regions.compareAndSwap(key, request.offset, request.expected, request.desired);
-  }
 }
 
 /** What a side that ends the connection tells the other. */

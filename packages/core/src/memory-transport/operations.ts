@@ -1,4 +1,5 @@
 import type { VerbmqError } from '../contract/errors.js';
+import type { MemoryRegions } from '../transport-kit/memory-regions.js';
 import type { Frame, MemoryRequest } from './frames.js';
 
 interface Pending {
@@ -37,5 +38,24 @@ export class Operations {
       reject(mutates ? error.withUnknownOutcome() : error);
     }
     this.#pending.clear();
+  }
+}
+
+/** What the owner does for a one-sided operation of the peer. */
+export function perform(
+  regions: MemoryRegions,
+  key: Uint8Array,
+  request: MemoryRequest,
+): Uint8Array | bigint | undefined {
+  switch (request.operation) {
+    case 'read':
+      return new Uint8Array(regions.read(key, request.offset, request.length));
+    case 'write':
+      regions.write(key, request.offset, request.data);
+      return undefined;
+    case 'fetchAdd':
+      return regions.fetchAdd(key, request.offset, request.addend);
+    case 'compareAndSwap':
+      return regions.compareAndSwap(key, request.offset, request.expected, request.desired);
   }
 }
