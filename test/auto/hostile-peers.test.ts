@@ -261,6 +261,27 @@ describe('tokens of fast paths', () => {
     await path.json(Kind.PROOF);
   });
 
+  test('are proved 256 at a time, however many handshakes there may be', async () => {
+    const { listener, attack, attackFast, ...honest } = await scene({ maxHandshakes: 10_000 });
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    await raw.open();
+    const { port, claim } = await raw.ask(1);
+    const connect = (): Promise<RawAutoPeer> => RawAutoPeer.connect(attackFast, { host: 'here', port });
+    const flood: RawAutoPeer[] = [];
+    for (let n = 0; n < 256; n++) flood.push(await connect());
+    const { error } = await (await connect()).connection.closed;
+    expect(error?.message).toContain('too many paths are being proved');
+    expect(flood.filter(({ connection }) => connection.state === 'open').length).toBe(256);
+    flood[0]?.sendJson(Kind.CLAIM, claim);
+    await flood[0]?.next(Kind.PROOF);
+    flood[1]?.connection.abort();
+    await flood[1]?.connection.closed;
+    const next = await connect();
+    next.sendJson(Kind.CLAIM, (await raw.ask(2)).claim);
+    await next.next(Kind.PROOF);
+    await expectUnharmed(honest);
+  });
+
   test('give nothing to who does not prove the path', async () => {
     const { listener, attack, attackFast, ...honest } = await scene({ handshakeTimeoutMs: 100 });
     const raw = await RawAutoPeer.connect(attack, listener.address);

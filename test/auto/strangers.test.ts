@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import type { Connection, Listener } from '@verbmq/core';
 import { type AutoOptions, AutoTransport } from '@verbmq/core/auto';
 import { TcpTransport } from '@verbmq/tcp-fallback';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { FrameType, smallFrame } from '../../packages/tcp-fallback/src/frame.js';
 import { encodeHello } from '../../packages/tcp-fallback/src/hello.js';
 import { data, HELLO, RawPeer, uint32 } from '../../packages/tcp-fallback/test/raw-peer.js';
@@ -85,6 +85,28 @@ describe('a stranger', () => {
     const fourth = await stranger(listener);
     sayHello(fourth);
     expect(await heard(fourth)).toMatchObject({ kind: Kind.WELCOME });
+  });
+
+  test('that comes while 128 are being refused is cut off without an answer', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const listener = await transport({ maxHandshakes: 1 }).listen('tcp://127.0.0.1:0');
+    await stranger(listener);
+    const refused: RawPeer[] = [];
+    for (let n = 0; n < 128; n++) {
+      const peer = await stranger(listener);
+      expect(await heard(peer)).toMatchObject({ kind: Kind.REFUSE, fields: { reason: 'overloaded' } });
+      refused.push(peer);
+    }
+    const last = await stranger(listener);
+    expect((await last.frame()).type).toBe(FrameType.ABORT);
+    await last.gone;
+    expect(listener.stats()).toEqual({ accepted: 0, failed: 129 });
+    await vi.advanceTimersByTimeAsync(1000); // so long they may take to close
+    for (const peer of refused) await peer.aborted();
+    await vi.advanceTimersByTimeAsync(1000); // and so long to end their sockets
+    await Promise.all(refused.map(({ gone }) => gone));
+    expect(await heard(await stranger(listener))).toMatchObject({ kind: Kind.REFUSE });
   });
 });
 

@@ -1,9 +1,10 @@
-import { VerbmqTransport, type VerbmqTransportOptions } from 'verbmq';
+import { RdmaTransport, VerbmqTransport, type VerbmqTransportOptions } from 'verbmq';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { asAuto, pathIs, QUICK } from '../support/auto-pair.js';
+import { asAuto, onFast, pathIs, QUICK } from '../support/auto-pair.js';
 import { failure } from '../support/expectations.js';
 import { abortAfterTest } from '../support/pair.js';
-import { onSimulatedDevice } from '../support/simulated-device.js';
+import { onSimulatedDevice, resetForTest } from '../support/simulated-device.js';
+import { until } from '../support/until.js';
 
 await onSimulatedDevice('rxe', (device) => {
   const make = (
@@ -48,18 +49,58 @@ await onSimulatedDevice('rxe', (device) => {
   });
 
   test('those that exist are used', async () => {
-    const names = await deviceNames();
-    const kinds: string[] = [];
-    for (const name of names) {
-      const rdma = { device: name, localAddress: '127.0.0.1' };
-      const listener = await make(rdma).listen('verbmq://127.0.0.1:0');
-      listener.onConnection((connection) => void abortAfterTest(connection));
-      const client = asAuto(abortAfterTest(await make(rdma).connect(listener.url)));
-      const path = await pathIs(client, ({ fast, reason }) => fast || reason === 'unreachable');
-      // One of them has the address; over another than was named nothing goes.
-      if (!path.fast) expect(path.explanation).toContain(`only ${name} is to be used`);
-      kinds.push(path.kind);
+    const [name] = await deviceNames();
+    const rdma = { device: name!, localAddress: '127.0.0.1' };
+    const listener = await make(rdma).listen('verbmq://127.0.0.1:0');
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    const client = asAuto(abortAfterTest(await make(rdma).connect(listener.url)));
+    expect((await onFast(client)).kind).toBe('rdma');
+  });
+
+  describe('a device that is there, where routes lead over another one,', () => {
+    const OTHER = 'decoy0';
+    const WORDS = `over the device simulated0, and only ${OTHER} is to be used`;
+
+    async function scene(ofServer: { device?: string }) {
+      resetForTest(device, 'rxe');
+      device.set('decoy_devices', 1);
+      expect(await deviceNames()).toContain(OTHER);
+      const rdma = (options: { device?: string }): RdmaTransport => {
+        const transport = new RdmaTransport({ ...options, libraries: device.libraries });
+        onTestFinished(() => transport.close());
+        return transport;
+      };
+      const listener = await rdma(ofServer).listen('rdma://127.0.0.1:0');
+      return { listener, rdma };
     }
-    expect(kinds.filter((kind) => kind === 'rdma')).toEqual(['rdma']);
+
+    test('is an error of connect with the reason other-device, and both sides let go', async () => {
+      const { listener, rdma } = await scene({});
+      listener.onConnection((connection) => void abortAfterTest(connection));
+      const own = rdma({ device: OTHER });
+      const error = await failure(own.connect(listener.url), 'ERR_VERBMQ_CONNECT_FAILED');
+      expect(error).toMatchObject({ reason: 'other-device', message: expect.stringContaining(WORDS) });
+      await until(() => own.stats().connections === 0);
+      await until(() => device.live('qp') === 0); // the other side's too, which may have seen a connection or not
+    });
+
+    test('lets a listener refuse who comes, who is told why', async () => {
+      const { listener, rdma } = await scene({ device: OTHER });
+      const client = abortAfterTest(await rdma({}).connect(listener.url));
+      expect((await client.closed).error).toMatchObject({
+        code: 'ERR_VERBMQ_PEER_ABORTED',
+        message: expect.stringContaining(WORDS),
+      });
+      expect(listener.stats()).toEqual({ accepted: 0, failed: 1 });
+    });
+
+    test('leaves a verbmq:// connection on TCP, which says why', async () => {
+      await scene({});
+      const listener = await make({}).listen('verbmq://127.0.0.1:0');
+      listener.onConnection((connection) => void abortAfterTest(connection));
+      const client = asAuto(abortAfterTest(await make({ device: OTHER }).connect(listener.url)));
+      const path = await pathIs(client, ({ reason }) => reason === 'unreachable');
+      expect(path).toMatchObject({ kind: 'tcp', explanation: expect.stringContaining(WORDS) });
+    });
   });
 });
