@@ -1,3 +1,4 @@
+import { markAsUntransferable } from 'node:worker_threads';
 import type { OutgoingLease } from '../contract/outgoing-lease.js';
 import { Batch, MAX_BATCH_BYTES } from './batch.js';
 import { takeFrame } from './frame-memory.js';
@@ -96,5 +97,7 @@ export class Outgoing {
 
 /** An outgoing lease's memory: room for the header, then for so many bytes. */
 export function leaseMemory(bytes: number): Uint8Array {
-  return takeFrame(HEADER_BYTES + bytes).subarray(HEADER_BYTES);
+  const frame = takeFrame(HEADER_BYTES + bytes);
+  markAsUntransferable(frame.buffer); // it is kept until the peer has it, and who has filled it may still know it
+  return frame.subarray(HEADER_BYTES);
 }
