@@ -62,6 +62,8 @@ export class AutoConnection extends Connection implements PathHooks {
   readonly #requiresFast: boolean;
   #base: Path | undefined;
   #fast: Path | undefined;
+  /** Connections that are not used any more, and not gone. */
+  readonly #leaving = new Set<Connection>();
   /** A send was refused, or somebody waits until everything has left. */
   #wanting = false;
   #tearingDown = false;
@@ -310,7 +312,7 @@ export class AutoConnection extends Connection implements PathHooks {
   resumeOn(base: Connection, peerEpoch?: number): void {
     const old = this.#base;
     old?.leave();
-    old?.connection.abort('this connection was replaced');
+    if (old !== undefined) this.#letGo(old.connection, 'this connection was replaced');
     this.session.baseLost();
     this.#base = new Path(BASE, base, this);
     this.session.baseResumed(peerEpoch);
@@ -334,11 +336,18 @@ export class AutoConnection extends Connection implements PathHooks {
     this.#fast = undefined;
     this.explain(reason, explanation, null);
     fast.leave();
-    fast.connection.abort('the session has left this path');
+    this.#letGo(fast.connection, 'the session has left this path');
     this.session.fastLost(fast.number);
     this.#reporter.tell();
     this.#role.fastLost();
     return true;
+  }
+
+  /** What a connection below holds of the system is this one's until it is given back. */
+  #letGo(connection: Connection, why: string): void {
+    connection.abort(why);
+    this.#leaving.add(connection);
+    void connection.closed.then(() => this.#leaving.delete(connection));
   }
 
   /** @internal Says why the connection is not on its fast path. */
@@ -358,6 +367,7 @@ export class AutoConnection extends Connection implements PathHooks {
 
   /** @internal The session cannot go on. What the peer had not acknowledged may have arrived or not. */
   fail(error: VerbmqError): void {
+    this.#outgoing.flush(); // a message that waits for the end of this turn was taken like any other
     this._fail(this.session.allAcknowledged ? error : error.withUnknownOutcome());
   }
 
@@ -378,7 +388,7 @@ export class AutoConnection extends Connection implements PathHooks {
   #carrier(): { kind: string | undefined; fast: boolean; flowing: boolean } {
     const fast = this.session.path !== BASE;
     const kind = (fast ? this.#fast : this.#base)?.connection.kind;
-    return { kind, fast, flowing: this.session.flowing && kind !== undefined };
+    return { kind, fast, flowing: !this.#over && this.session.flowing && kind !== undefined };
   }
 
   #progress(): void {
@@ -460,12 +470,14 @@ export class AutoConnection extends Connection implements PathHooks {
 
   #giveBack(end: (path: Path) => Promise<unknown>): void {
     this.#over = true;
+    this.#reporter.end();
     clearTimeout(this.#tellTimer);
     this.#regions.clear();
     this.#role.ended();
     const paths = [this.#fast, this.#base].filter((path) => path !== undefined);
     for (const path of paths) path.leave();
-    void Promise.all([...paths.map(end), nextTurn()]).then(() => this._finished());
+    const ended = [...paths.map(end), ...[...this.#leaving].map(({ closed }) => closed)];
+    void Promise.all([...ended, nextTurn()]).then(() => this._finished());
   }
 }
 

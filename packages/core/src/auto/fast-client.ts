@@ -102,7 +102,14 @@ async function connectFirst(
       last = error;
     }
   }
-  throw new FastFailure('unreachable', last instanceof Error ? last.message : String(last), last);
+  throw new FastFailure(reasonOfConnect(last), last instanceof Error ? last.message : String(last), last);
+}
+
+/** What a probe would find now is the reason for which this side cannot use a fast path; anything else is the way to the peer. */
+function reasonOfConnect(error: unknown): PathReason {
+  const ofThisSide =
+    isVerbmqError(error, 'ERR_VERBMQ_UNAVAILABLE') || isVerbmqError(error, 'ERR_VERBMQ_MEMLOCK');
+  return (ofThisSide ? error.reason : undefined) ?? 'unreachable';
 }
 
 async function proveAsClient(connection: Connection, grant: Grant): Promise<void> {

@@ -95,7 +95,7 @@ export class OneSidedRequester {
     const jobs = new Set([...this.#pieces.takeAll().map(({ job }) => job), ...this.#jobs.takeAll()]);
     for (const job of jobs) {
       const changes = job.operation !== Operation.READ && job.asked > 0;
-      job.reject(changes ? unknown : error);
+      job.reject(changes ? unknown : error.withKnownOutcome());
     }
   }
 

@@ -70,6 +70,7 @@ export class PathReporter {
   readonly #handlers = new Set<(path: PathInfo) => void>();
   #why: Pick<PathInfo, 'reason' | 'explanation' | 'peerReason'>;
   #last: PathInfo | undefined;
+  #over = false;
   /** How many changes may still be logged as information, and when that was reckoned. */
   #room = LOGGED_AT_ONCE;
   #reckonedAt = performance.now();
@@ -94,8 +95,15 @@ export class PathReporter {
   }
 
   subscribe(handler: (path: PathInfo) => void): () => void {
-    this.#handlers.add(handler);
-    return () => void this.#handlers.delete(handler);
+    const own = (path: PathInfo): void => handler(path); // the same one may be given twice
+    if (!this.#over) this.#handlers.add(own);
+    return () => void this.#handlers.delete(own);
+  }
+
+  /** The connection has ended: nobody is told anything any more. */
+  end(): void {
+    this.#over = true;
+    this.#handlers.clear();
   }
 
   /** Why it is not the fast path. The peer's reason stays what it was where it is left out; `null`: it has none any more. */
@@ -112,6 +120,7 @@ export class PathReporter {
 
   /** Tells those who want to know, if it is another one than was told last. */
   tell(): void {
+    if (this.#over) return;
     const { path } = this;
     const last = this.#last;
     if (
@@ -124,7 +133,9 @@ export class PathReporter {
     this.#last = path;
     this.#logger[this.#logLevel()]({ path }, 'the path of the data has changed');
     if (pathChannel.hasSubscribers) pathChannel.publish({ connection: this.#connection, path });
-    for (const handler of this.#handlers) {
+    // Those that come while it is told have asked in time for `path`, and are told the next change.
+    for (const handler of [...this.#handlers]) {
+      if (!this.#handlers.has(handler)) continue;
       try {
         handler(path);
       } catch (error) {

@@ -102,6 +102,7 @@ export class ServerRole implements AutoRole {
     try {
       await fast.listen();
     } catch (error) {
+      if (this.#over) return;
       this.connection.explain(fastReasonOf(error), String(error));
       this.#decline(number, fastReasonOf(error));
       return;
