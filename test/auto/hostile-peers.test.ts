@@ -394,6 +394,27 @@ describe('within a session', () => {
     await expectUnharmed(honest);
   });
 
+  test('a peer that reads nothing, often, and acknowledges nothing is cut off before it costs much', async () => {
+    const { listener, attack, ...honest } = await scene();
+    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const session = asAuto(await attackerSession(listener, raw, { windowBytes: 1000 }));
+    const { descriptor } = await session.expose(8, { read: true });
+    const operation = Buffer.alloc(32);
+    operation[0] = 1;
+    operation.set(Buffer.from(descriptor, 'base64url').subarray(18), 16);
+    let sequence = 0;
+    let kept = 0;
+    await until(() => {
+      for (let n = 0; n < 1000; n++) raw.send(Kind.OPERATION, operation, { sequence: ++sequence });
+      kept = Math.max(kept, session.session.keptFrames);
+      return session.state !== 'open';
+    });
+    expect((await session.closed).error?.message).toContain('more than it acknowledges');
+    // Three times what a side asks for at most, each of which counts 64.
+    expect(kept).toBeLessThan((3 * 1024 * 1024) / 64 + 100);
+    await expectUnharmed(honest);
+  });
+
   test('a peer that asks for paths and does not take the answers is cut off', async () => {
     const { listener, attack, ...honest } = await scene({ resumeWindowMs: 0 });
     const raw = await RawAutoPeer.connect(attack, listener.address);
@@ -424,6 +445,20 @@ describe('within a session', () => {
     peers[0]?.connection.abort('gone');
     expect((await client.closed).error).toMatchObject({ reason: 'protocol' });
     expect(peers.length).toBe(2);
+  });
+
+  test('a server that resumes what is to be a new session is not believed', async () => {
+    const world = autoWorld({ both: { policy: 'tcp' } });
+    const transport = new MemoryTransport({ network: world.base.network });
+    onTestFinished(() => transport.close());
+    const listener = await transport.listen({ host: 'here', port: 1 });
+    const welcome = { maxMessageBytes: 1000, windowBytes: 1000, session: 'a', secret: 'b', resumed: true };
+    listener.onConnection((connection) => {
+      const raw = new RawAutoPeer(abortAfterTest(connection));
+      void raw.next(Kind.HELLO).then(() => raw.sendJson(Kind.WELCOME, welcome));
+    });
+    const error = await failure(world.clientTransport.connect(listener.address), 'ERR_VERBMQ_PROTOCOL');
+    expect(error.message).toContain('where a new one was asked for');
   });
 
   test('frames that come again are no harm', async () => {

@@ -1,20 +1,21 @@
 // Longer than 300 lines because it is a table: each policy with each thing that may be missing, on either side.
 import diagnostics from 'node:diagnostics_channel';
-import type { Listener, ProbeResult } from '@verbmq/core';
+import { type Listener, type ProbeResult, VerbmqError } from '@verbmq/core';
 import { type AutoConnection, type AutoOptions, AutoTransport, type PathInfo } from '@verbmq/core/auto';
 import { MemoryNetwork, MemoryTransport } from '@verbmq/core/memory-transport';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   type AutoWorldOptions,
   asAuto,
   autoPair,
   autoWorld,
   type Cable,
+  onBase,
   onFast,
   pathIs,
   QUICK,
 } from '../support/auto-pair.js';
-import { failure } from '../support/expectations.js';
+import { failure, turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
 import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
@@ -107,6 +108,52 @@ describe('why a connection is on its base', () => {
     world.fast.breakOnce();
     await client.send(numbered(2));
     expect(await pathIs(server, ({ fast }) => !fast)).not.toHaveProperty('peerReason');
+  });
+
+  test('what this side has not enough of when it connects is the reason', async () => {
+    const base = new MemoryNetwork();
+    const network = new MemoryNetwork();
+    class Pinched extends MemoryTransport {
+      override async connect(): Promise<never> {
+        throw new VerbmqError('ERR_VERBMQ_MEMLOCK', 'raise the limit', { reason: 'memlock' });
+      }
+    }
+    const make = (fast: MemoryTransport): AutoTransport => {
+      const transport = new AutoTransport({ ...QUICK, base: new MemoryTransport({ network: base }), fast });
+      onTestFinished(() => transport.close());
+      return transport;
+    };
+    const listener = await make(new MemoryTransport({ network })).listen({ host: 'here', port: 1 });
+    const accepted = nextConnection(listener);
+    const client = asAuto(abortAfterTest(await make(new Pinched({ network })).connect(listener.url)));
+    const path = await pathIs(client, ({ reason }) => reason === 'memlock');
+    expect(path.explanation).toBe('raise the limit');
+    await pathIs(asAuto(abortAfterTest(await accepted)), ({ peerReason }) => peerReason === 'memlock');
+  });
+
+  test('a listener that has closed is one, and is not asked again', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const world = autoWorld();
+    const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+    const accepted = nextConnection(listener);
+    const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
+    const server = asAuto(abortAfterTest(await accepted));
+    await onFast(client);
+    await listener.close();
+    expect(client.path.fast).toBe(true);
+    world.fast.breakOnce();
+    await client.send(numbered(1));
+    await onBase(client);
+    const declined = pathIs(client, ({ reason }) => reason === 'peer-declined');
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(await declined).toMatchObject({ fast: false, flowing: true, peerReason: 'listener-closed' });
+    expect(server.path.reason).toBe('listener-closed');
+    const told: PathInfo[] = [];
+    client.onPath((path) => told.push(path));
+    await vi.advanceTimersByTimeAsync(1000);
+    await turns(20);
+    expect(told).toEqual([]);
   });
 
   test('is told on the diagnostics channel too', async () => {
@@ -402,6 +449,18 @@ describe('named addresses of the fast transport', () => {
     const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
     await onFast(client);
     expect(world.fast.attempts.length).toBe(3);
+  });
+
+  test('are as many as a peer takes', async () => {
+    const world = autoWorld();
+    const addresses = (count: number) =>
+      Array.from({ length: count }, (_, n) => ({ host: `h${n}`, port: 7 }));
+    const listen = (port: number, count: number): Promise<Listener> =>
+      world.serverTransport.listen({ host: 'here', port }, { fastAddresses: addresses(count) });
+    await expect(listen(1, 17)).rejects.toThrow(RangeError);
+    const listener = await listen(2, 16);
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    await onFast(asAuto(abortAfterTest(await world.clientTransport.connect(listener.url))));
   });
 
   test('that cannot be listened on are an error, not silence', async () => {

@@ -9,7 +9,7 @@ const RIGHT = pathProof('server', 's', GRANT);
 const WRONG = Buffer.alloc(32, 'w');
 
 /** A client of a server that has a fast path, and proves it with these bytes in its message and in its memory. */
-async function provedWith(said: Uint8Array, exposed: Uint8Array | undefined) {
+async function provedWith(said: Uint8Array, exposed: Uint8Array | undefined, more: Uint8Array[] = []) {
   const world = autoWorld({ client: { minFastRetryMs: 60_000, maxFastRetryMs: 60_000 } });
   const raw = (network = world.base.network): MemoryTransport => {
     const transport = new MemoryTransport({ network });
@@ -40,6 +40,7 @@ async function provedWith(said: Uint8Array, exposed: Uint8Array | undefined) {
         descriptor = memory.descriptor;
       }
       peer.sendJson(Kind.PROOF, { bytes: Buffer.from(said).toString('base64url'), descriptor });
+      for (const frame of more) peer.sendBytes(frame);
       peer.next(Kind.PROVED).then(
         () => resolve('taken'),
         () => resolve('refused'),
@@ -79,6 +80,14 @@ test.each([
   expect(await outcome).toBe('refused');
   const path = await pathIs(client, ({ reason }) => reason === 'probe-failed');
   expect(path).toMatchObject({ fast: false, flowing: true, explanation: expect.stringContaining(why) });
+});
+
+test('a server that says more in a proof than it was asked for is cut off, and none of it is kept', async () => {
+  const flood = new Array<Uint8Array>(1000).fill(RIGHT);
+  const { client, outcome } = await provedWith(RIGHT, RIGHT, flood);
+  expect(await outcome).toBe('refused');
+  const path = await pathIs(client, ({ reason }) => reason === 'probe-failed');
+  expect(path.explanation).toContain('before it was due');
 });
 
 describe('a path without one-sided memory', () => {

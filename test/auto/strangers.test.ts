@@ -8,8 +8,9 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { FrameType, smallFrame } from '../../packages/tcp-fallback/src/frame.js';
 import { encodeHello } from '../../packages/tcp-fallback/src/hello.js';
 import { data, HELLO, RawPeer, uint32 } from '../../packages/tcp-fallback/test/raw-peer.js';
+import { failure } from '../support/expectations.js';
 import { pattern, sameBytes, take } from '../support/messages.js';
-import { abortAfterTest } from '../support/pair.js';
+import { abortAfterTest, nextConnection } from '../support/pair.js';
 import { Kind } from '../support/raw-auto-peer.js';
 
 const MIB = 1024 * 1024;
@@ -107,6 +108,55 @@ describe('a stranger', () => {
     await vi.advanceTimersByTimeAsync(1000); // and so long to end their sockets
     await Promise.all(refused.map(({ gone }) => gone));
     expect(await heard(await stranger(listener))).toMatchObject({ kind: Kind.REFUSE });
+  });
+});
+
+describe('a base connection that does not carry what is said on it', () => {
+  const short = (maxMessageBytes: number): Buffer => encodeHello({ ...HELLO, maxMessageBytes });
+
+  test.each([1000, 16_383])('but %i bytes is refused', async (bytes) => {
+    const listener = await transport().listen('tcp://127.0.0.1:0');
+    const peer = await RawPeer.connect(listener);
+    peer.write(short(bytes));
+    await peer.opening();
+    sayHello(peer);
+    expect(await heard(peer)).toMatchObject({ kind: Kind.REFUSE, fields: { reason: 'protocol' } });
+    await peer.gone;
+    expect(listener.stats()).toEqual({ accepted: 0, failed: 1 });
+  });
+
+  test('is not taken by a client either', async () => {
+    const server = createServer(async (socket) => {
+      const peer = new RawPeer(socket);
+      await peer.opening();
+      peer.write(short(1000));
+      await heard(peer);
+      const names = { session: 's', secret: 's', resumed: false };
+      peer.write(frame(Kind.WELCOME, { maxMessageBytes: MIB, windowBytes: MIB, ...names }));
+    });
+    onTestFinished(() => void server.close());
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const { port } = server.address() as { port: number };
+    const error = await failure(transport().connect(`tcp://127.0.0.1:${port}`), 'ERR_VERBMQ_PROTOCOL');
+    expect(error.message).toContain('carries 1000 bytes');
+  });
+
+  test('as the session needs does not resume it', async () => {
+    const listener = await transport().listen('tcp://127.0.0.1:0');
+    const accepted = nextConnection(listener);
+    const first = await stranger(listener);
+    sayHello(first);
+    const { session, secret } = (await heard(first)).fields;
+    const server = abortAfterTest(await accepted);
+    const again = await RawPeer.connect(listener);
+    again.write(short(20_000));
+    await again.opening();
+    const limits = { version: 1, maxMessageBytes: 100 * MIB, windowBytes: MIB, nonce: '' };
+    say(again, Kind.HELLO, { ...limits, resume: { session, secret, epoch: 0 } });
+    expect(await heard(again)).toMatchObject({ kind: Kind.REFUSE, fields: { reason: 'protocol' } });
+    server.trySend(pattern(100_000));
+    const { payload } = await first.frameOf(FrameType.DATA_BEGIN);
+    expect(payload.readUInt32LE(0)).toBe(16 + 100_000);
   });
 });
 

@@ -20,10 +20,17 @@ import {
   protocolError,
 } from './frames.js';
 import { CURRENT, Incoming, OWN } from './incoming.js';
-import { MAX_PIECE_BYTES, OneSidedRequester, OPERATION_WINDOW_BYTES, serveOperation } from './one-sided.js';
+import {
+  MAX_PIECE_BYTES,
+  OneSidedRequester,
+  OPERATION_OVERHEAD_BYTES,
+  OPERATION_WINDOW_BYTES,
+  serveOperation,
+} from './one-sided.js';
 import { leaseMemory, Outgoing } from './outgoing.js';
 import { Path, type PathHooks } from './path.js';
 import { type PathInfo, type PathReason, PathReporter } from './path-info.js';
+import { MESSAGE_OVERHEAD_BYTES } from './receipts.js';
 import { BASE, type PathNumber, Session } from './session.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
@@ -59,6 +66,7 @@ export class AutoConnection extends Connection implements PathHooks {
   readonly #incoming: Incoming;
   readonly #reporter: PathReporter;
   readonly #keptLimitBytes: number;
+  readonly #keptLimitFrames: number;
   readonly #requiresFast: boolean;
   #base: Path | undefined;
   #fast: Path | undefined;
@@ -85,6 +93,9 @@ export class AutoConnection extends Connection implements PathHooks {
     // limit, what this side asks of the peer's memory, and as much that it answers.
     this.#keptLimitBytes =
       init.windowBytes + init.maxMessageBytes + 3 * (OPERATION_WINDOW_BYTES + MAX_PIECE_BYTES);
+    // The same of frames, however short: each counts something in its window.
+    this.#keptLimitFrames =
+      init.windowBytes / MESSAGE_OVERHEAD_BYTES + (3 * OPERATION_WINDOW_BYTES) / OPERATION_OVERHEAD_BYTES + 4;
     this.session = new Session(
       {
         windowBytes: init.windowBytes,
@@ -253,7 +264,7 @@ export class AutoConnection extends Connection implements PathHooks {
         break;
       case FrameKind.OPERATION:
         if (!session.accept(frame)) break;
-        if (session.keptBytes > this.#keptLimitBytes)
+        if (session.keptBytes > this.#keptLimitBytes || session.keptFrames > this.#keptLimitFrames)
           throw protocolError('it asks for more than it acknowledges');
         serveOperation(session, this.#regions, frame);
         break;

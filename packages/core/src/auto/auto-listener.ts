@@ -8,7 +8,7 @@ import { AutoConnection } from './auto-connection.js';
 import type { FastServer } from './fast-server.js';
 import { HEADER_BYTES } from './frames.js';
 import { Greeting, Refusal } from './greeting.js';
-import { type Hello, makeTicket, type Ticket } from './hello.js';
+import { assertCarries, type Hello, makeTicket, type Ticket } from './hello.js';
 import type { ResolvedAutoOptions } from './options.js';
 import { type ServerHome, ServerRole } from './server-role.js';
 
@@ -89,6 +89,7 @@ export class AutoListener extends Listener implements ServerHome {
   }
 
   #greeted(greeting: Greeting, hello: Hello): void {
+    assertCarries(greeting.base);
     if (hello.resume === undefined) this.#open(greeting, hello);
     else this.#resume(greeting, hello);
   }
@@ -146,7 +147,9 @@ export class AutoListener extends Listener implements ServerHome {
         'there is no such session: it has ended, or this is another process than before',
       );
     }
-    entry.role.connection.session.assertEpoch(epoch); // who is welcome is not refused any more
+    const { connection } = entry.role;
+    assertCarries(greeting.base, connection.maxMessageBytes);
+    connection.session.assertEpoch(epoch); // who is welcome is not refused any more
     const { options, connectionOptions } = this.#init;
     greeting.welcome({
       maxMessageBytes: connectionOptions.maxMessageBytes,
@@ -158,7 +161,7 @@ export class AutoListener extends Listener implements ServerHome {
     });
     this.#greetings.delete(greeting);
     entry.role.resumed();
-    entry.role.connection.resumeOn(greeting.base, epoch);
+    connection.resumeOn(greeting.base, epoch);
   }
 
   // ---- what sessions tell ------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ import { AutoConnection, MIN_FRAME_PAYLOAD_BYTES } from './auto-connection.js';
 import { AutoListener } from './auto-listener.js';
 import { ClientRole } from './client-role.js';
 import { FastServer } from './fast-server.js';
-import { HEADER_BYTES, MAX_CONTROL_BYTES } from './frames.js';
+import { HEADER_BYTES, MAX_CONTROL_BYTES, protocolError } from './frames.js';
 import { shakeHands } from './handshake.js';
-import { type Hello, randomName, type Welcome } from './hello.js';
+import { assertCarries, type Hello, randomName, type Welcome } from './hello.js';
 import { type AutoOptions, type ResolvedAutoOptions, resolveAutoOptions } from './options.js';
 import { isDecision } from './path-info.js';
 
@@ -125,6 +125,7 @@ export class AutoTransport<
     const greet = async (
       until: AbortSignal,
       resume?: Hello['resume'],
+      longestBytes?: number,
     ): Promise<{ base: Connection; fastReason: string | undefined; welcome: Welcome }> => {
       const base = await dial(until);
       const fastReason = unavailable ?? encryptionReason(base.kind, options);
@@ -141,11 +142,15 @@ export class AutoTransport<
         resume,
       };
       const { handshakeTimeoutMs } = connectionOptions;
-      return {
-        base,
-        fastReason,
-        welcome: await shakeHands(base, hello, options.preSharedKey, handshakeTimeoutMs, until),
-      };
+      const welcome = await shakeHands(base, hello, options.preSharedKey, handshakeTimeoutMs, until);
+      try {
+        assertCarries(base, longestBytes);
+        assertAnswers(welcome, resume);
+      } catch (error) {
+        base.abort(String(error));
+        throw error;
+      }
+      return { base, fastReason, welcome };
     };
 
     const { base, fastReason, welcome } = await greet(signal);
@@ -175,9 +180,7 @@ export class AutoTransport<
           requiresFast,
           reconnect: async (until) => {
             const resume = { ...welcome.ticket, epoch: made.session.epoch };
-            const resumed = await greet(until, resume);
-            if (!resumed.welcome.resumed) throw notResumed(resumed.base);
-            return resumed.base;
+            return (await greet(until, resume, maxMessageBytes)).base;
           },
           fast: isDecision(fastReason) || isDecision(peerReason) ? undefined : this.#fast,
           fastAvailable: fastReason === undefined,
@@ -342,14 +345,12 @@ function requiredError(reason: string, cause: unknown, peerReason?: string): Ver
   );
 }
 
-/** A server that opens another session instead has not understood. */
-function notResumed(base: Connection): VerbmqError {
-  base.abort('the session was not resumed');
-  return new VerbmqError(
-    'ERR_VERBMQ_PROTOCOL',
-    'the peer opened another session instead of resuming this one',
-    {
-      reason: 'protocol',
-    },
+/** A server that opens another session instead of resuming one, or the other way round, has not understood. */
+function assertAnswers({ resumed }: Welcome, resume: Hello['resume']): void {
+  if (resumed === (resume !== undefined)) return;
+  throw protocolError(
+    resumed
+      ? 'it resumed a session where a new one was asked for'
+      : 'it opened another session instead of resuming this one',
   );
 }

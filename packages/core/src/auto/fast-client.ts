@@ -5,6 +5,7 @@ import type { ConnectOptions, Transport } from '../contract/transport.js';
 import { sameBytes } from './authentication.js';
 import { Fields } from './fields.js';
 import { FrameKind, HEADER_BYTES, jsonFrame } from './frames.js';
+import { MAX_FAST_ADDRESSES } from './options.js';
 import type { PathReason } from './path-info.js';
 import { type PathSecret, proofBytes, proofText } from './proof.js';
 
@@ -23,8 +24,6 @@ export class FastFailure extends Error {
   }
 }
 
-const MAX_ADDRESSES = 16;
-
 /**
  * @param session the name of the session in which it came
  * @param host stands for the addresses that have none: the client reaches the server there already.
@@ -36,7 +35,7 @@ export function parseGrant(frame: Uint8Array, session: string, host: string): Gr
     number: fields.whole('number', 1, 2 ** 32 - 1),
     token: fields.text('token'),
     key: fields.text('key'),
-    addresses: fields.objects('addresses', MAX_ADDRESSES).map((address) => ({
+    addresses: fields.objects('addresses', MAX_FAST_ADDRESSES).map((address) => ({
       host: address.optionalText('host') ?? host,
       port: address.whole('port', 1, 65_535),
     })),
@@ -148,7 +147,9 @@ class FrameReader {
 
   constructor(connection: Connection) {
     this.#detach = connection.onMessage((message) => {
-      this.#frames.push(new Uint8Array(message.data));
+      // Each is the answer to one of this side's, so a second one is nothing to be kept.
+      if (this.#frames.length > 0) connection.abort('a frame came before it was due');
+      else this.#frames.push(new Uint8Array(message.data));
       this.#waiter?.resolve();
     });
     void connection.closed.then(({ error }) => {

@@ -54,6 +54,7 @@ export class FastServer {
    * @throws `ERR_VERBMQ_UNAVAILABLE` where the transport's `probe` says so, and what its `listen` throws; then it listens on none.
    */
   listen(): Promise<void> {
+    if (this.#closed) return Promise.reject(listenerClosed());
     if (this.#listeners.length > 0) return Promise.resolve();
     const failure = this.#failure;
     if (failure !== undefined && performance.now() - failure.at < this.#init.retryMs)
@@ -121,7 +122,7 @@ export class FastServer {
         listener.onConnection((connection) => this.#incoming(connection));
         void listener.closed.then(() => this.#ended(listener));
       }
-      if (this.#closed) throw new VerbmqError('ERR_VERBMQ_CLOSED', 'the listener was closed');
+      if (this.#closed) throw listenerClosed();
       this.#listeners = listeners;
       this.#failure = undefined;
     } catch (error) {
@@ -256,6 +257,11 @@ class ServerProof {
 
 function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::';
+}
+
+/** Its sessions live on, and have no other way to a fast path. */
+function listenerClosed(): VerbmqError {
+  return new VerbmqError('ERR_VERBMQ_CLOSED', 'the listener was closed', { reason: 'listener-closed' });
 }
 
 /** Why there is no fast path, where this came of `listen`. */

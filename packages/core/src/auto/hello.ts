@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { Fields, MAX_TEXT_LENGTH } from './fields.js';
-import { FrameKind, jsonFrame } from './frames.js';
+import { FrameKind, HEADER_BYTES, jsonFrame, MAX_CONTROL_BYTES, protocolError } from './frames.js';
 
 /** The version of the protocol between auto connections. */
 export const VERSION = 1;
@@ -50,6 +51,16 @@ export function randomName(): string {
 
 export function helloFrame(hello: Hello): Uint8Array {
   return jsonFrame(FrameKind.HELLO, { version: VERSION, ...hello });
+}
+
+/**
+ * Whether a base connection carries what is said on it, and the frames of a session with messages of up to `maxMessageBytes`.
+ * @throws VerbmqError `ERR_VERBMQ_PROTOCOL` where the peer said that it takes less.
+ */
+export function assertCarries({ maxMessageBytes: carried }: Connection, maxMessageBytes = 0): void {
+  const needed = Math.max(MAX_CONTROL_BYTES, HEADER_BYTES + maxMessageBytes);
+  if (carried < needed)
+    throw protocolError(`its base connection carries ${carried} bytes, and ${needed} are needed`);
 }
 
 /** @throws VerbmqError `ERR_VERBMQ_VERSION`, `ERR_VERBMQ_PROTOCOL` */

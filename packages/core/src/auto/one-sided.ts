@@ -20,7 +20,8 @@ const FIXED_BYTES = 16 + KEY_BYTES;
 
 /** What one side may have asked for, in bytes, before the first of it is answered. */
 export const OPERATION_WINDOW_BYTES = 1024 * 1024;
-const OVERHEAD_BYTES = 64;
+/** What each operation counts in that beside its bytes. */
+export const OPERATION_OVERHEAD_BYTES = 64;
 
 /** The longest read or write that travels in one frame. */
 export const MAX_PIECE_BYTES = 64 * 1024;
@@ -81,7 +82,7 @@ export class OneSidedRequester {
     const value = frame.subarray(HEADER_BYTES);
     if (value.length !== answerBytes(job.operation, length))
       throw protocolError('an answer has another length');
-    this.#underWay -= length + OVERHEAD_BYTES;
+    this.#underWay -= length + OPERATION_OVERHEAD_BYTES;
     job.answered += length;
     if (isGone(job)) job.reject(memoryGone());
     else if (job.operation === Operation.READ) job.data.set(value, at);
@@ -144,7 +145,7 @@ export class OneSidedRequester {
     const at = job.asked;
     const length = Math.min(job.length - at, this.#pieceBytes);
     job.asked += length;
-    this.#underWay += length + OVERHEAD_BYTES;
+    this.#underWay += length + OPERATION_OVERHEAD_BYTES;
     this.#pieces.push({ job, at, length });
     const carried = operation === Operation.READ ? 0 : length;
     const frame = new Uint8Array(HEADER_BYTES + FIXED_BYTES + carried);

@@ -15,7 +15,7 @@ export interface AutoOptions extends ConnectionOptions {
   /** Default `prefer-rdma`. */
   readonly policy?: PathPolicy;
   /**
-   * Where a listener listens with its fast transport; the peer tries them in this order. Each must exist, else `listen`
+   * Where a listener listens with its fast transport; at most 16, which the peer tries in this order. Each must exist, else `listen`
    * fails. Default: the address of the listener, with a port of its own.
    */
   readonly fastAddresses?: readonly HostAddress[];
@@ -81,6 +81,8 @@ const DEFAULTS: ResolvedAutoOptions = {
 };
 
 const MIN_KEY_BYTES = 16;
+/** So many are told to a peer, which takes no more. */
+export const MAX_FAST_ADDRESSES = 16;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** @throws TypeError or RangeError that names the option. */
@@ -103,6 +105,8 @@ export function resolveAutoOptions(
     throw new RangeError(`preSharedKey must have at least ${MIN_KEY_BYTES} bytes`);
   if (fastAddresses !== undefined && (!Array.isArray(fastAddresses) || fastAddresses.length === 0))
     throw new TypeError('fastAddresses must be an array of {host, port} that is not empty');
+  if (fastAddresses !== undefined && fastAddresses.length > MAX_FAST_ADDRESSES)
+    throw new RangeError(`fastAddresses must be at most ${MAX_FAST_ADDRESSES}`);
   checkInteger('windowBytes', resolved.windowBytes, 1, 2 ** 30);
   checkInteger('resumeWindowMs', resolved.resumeWindowMs, 0, MAX_TIMER_MS);
   checkInteger('maxResumeDelayMs', resolved.maxResumeDelayMs, 1, MAX_TIMER_MS);

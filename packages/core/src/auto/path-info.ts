@@ -17,6 +17,7 @@ import type { Logger } from '../contract/logger.js';
  * | `message-limit` | its messages are shorter than this connection's may be |
  * | `broken` | it was used, and broke; it is tried again after a while |
  * | `listen-failed` | the fast transport could not listen |
+ * | `listener-closed` | the listener that the connection came by is closed, so there is no way to a fast path any more |
  */
 export type PathReason =
   | 'policy'
@@ -29,11 +30,14 @@ export type PathReason =
   | 'message-limit'
   | 'broken'
   | 'listen-failed'
+  | 'listener-closed'
   | (string & {});
+
+const DECISIONS: ReadonlySet<string> = new Set(['policy', 'not-configured', 'encrypted', 'listener-closed']);
 
 /** Whether somebody wants it so. Other reasons may be gone in a while: a device comes, a limit is raised. */
 export function isDecision(reason: PathReason | undefined): boolean {
-  return reason === 'policy' || reason === 'not-configured' || reason === 'encrypted';
+  return reason !== undefined && DECISIONS.has(reason);
 }
 
 /** Which way the data of an auto connection takes, and why. */

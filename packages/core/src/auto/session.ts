@@ -110,6 +110,11 @@ export class Session {
     return this.kept.bytes;
   }
 
+  /** How many they are. */
+  get keptFrames(): number {
+    return this.kept.last - this.kept.released;
+  }
+
   /** Whether the peer has everything that was submitted. */
   get allAcknowledged(): boolean {
     return this.kept.released === this.kept.last;
