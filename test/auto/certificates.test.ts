@@ -105,6 +105,15 @@ describe('a session by TLS whose connection is lost', () => {
     cause: { code: 'ERR_VERBMQ_TLS' },
   };
 
+  test('ends at once when the server does not let in the client any more', async () => {
+    const { client, relay } = await lostSession();
+    const tls = { ...IDENTITY, requestCert: true, rejectUnauthorized: true }; // it trusts public authorities alone
+    relay.target = await transport().listen('verbmq://localhost:0', { tls });
+    relay.reset();
+    expect((await client.closed).error).toMatchObject(REFUSED);
+    expect(relay.target.stats().accepted).toBe(0);
+  });
+
   test('ends at once when the client does not trust the server any more', async () => {
     let problem: Error | undefined;
     const { client, relay } = await lostSession({ checkServerIdentity: () => problem });

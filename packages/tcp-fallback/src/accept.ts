@@ -1,5 +1,5 @@
 import net, { type Server, type Socket } from 'node:net';
-import tls, { type TlsOptions, type Server as TlsServer } from 'node:tls';
+import tls, { type TLSSocket, type TlsOptions, type Server as TlsServer } from 'node:tls';
 import { closeEndpoints, openEndpoints } from './endpoints.js';
 import type { Link } from './link.js';
 import type { TcpConnection } from './tcp-connection.js';
@@ -29,7 +29,9 @@ export async function openListener(
     opened.push(...endpoints.servers);
     const listener = new TcpListener(endpoints, link, limits, connected);
     accept =
-      tlsServer === undefined ? (socket) => listener.acceptSocket(socket) : tlsAcceptor(listener, tlsServer);
+      tlsServer === undefined
+        ? (socket) => listener.acceptSocket(socket)
+        : tlsAcceptor(listener, tlsServer, demandsCertificates(tlsOptions as TlsOptions));
     for (const socket of early) accept(socket);
     return listener;
   } catch (error) {
@@ -39,17 +41,26 @@ export async function openListener(
   }
 }
 
-/** It listens on nothing itself: it is given the sockets. */
+/**
+ * It listens on nothing itself: it is given the sockets. Where clients must have a certificate it still lets in those that have none
+ * that is good: Node would hang up on them without a word, and they would come again.
+ */
 function createTlsServer(options: TlsOptions, handshakeTimeoutMs: number): TlsServer {
-  return withUsableIdentity(() => tls.createServer({ handshakeTimeout: handshakeTimeoutMs, ...options }));
+  const own = demandsCertificates(options) ? { ...options, rejectUnauthorized: false } : options;
+  return withUsableIdentity(() => tls.createServer({ handshakeTimeout: handshakeTimeoutMs, ...own }));
+}
+
+function demandsCertificates({ requestCert, rejectUnauthorized }: TlsOptions): boolean {
+  return requestCert === true && rejectUnauthorized !== false;
 }
 
 /** Puts TLS before the listener. TLS handshakes count as handshakes, and take no longer. */
-function tlsAcceptor(listener: TcpListener, server: TlsServer): (socket: Socket) => void {
+function tlsAcceptor(listener: TcpListener, server: TlsServer, demands: boolean): (socket: Socket) => void {
   const inProgress = new Map<string, Socket>();
   server.on('secureConnection', (secured) => {
     inProgress.delete(nameOf(secured));
-    listener.acceptSocket(secured);
+    if (demands && !secured.authorized) listener.refuseCertificate(secured, whyNotAuthorized(secured));
+    else listener.acceptSocket(secured);
   });
   server.on('tlsClientError', (error, secured) => {
     listener.failed('TLS with a connecting peer failed', error);
@@ -75,6 +86,13 @@ function tlsAcceptor(listener: TcpListener, server: TlsServer): (socket: Socket)
     });
     server.emit('connection', socket);
   };
+}
+
+function whyNotAuthorized(secured: TLSSocket): string {
+  const none = Object.keys(secured.getPeerCertificate() ?? {}).length === 0;
+  return none
+    ? 'it demands a client certificate: pass tls: { key, cert }'
+    : `it does not accept the client certificate (${secured.authorizationError})`;
 }
 
 /** Tells the sockets of one listener apart, the secured one by the name of the plain one below it. */

@@ -45,6 +45,7 @@ export const RefusalCode = {
   OVERLOADED: 3,
   CLOSING: 4,
   HANDSHAKE_TIMEOUT: 5,
+  CERTIFICATE: 6,
 } as const;
 
 const REFUSAL_ERRORS = {
@@ -53,6 +54,7 @@ const REFUSAL_ERRORS = {
   [RefusalCode.OVERLOADED]: 'ERR_VERBMQ_OVERLOADED',
   [RefusalCode.CLOSING]: 'ERR_VERBMQ_REJECTED',
   [RefusalCode.HANDSHAKE_TIMEOUT]: 'ERR_VERBMQ_HANDSHAKE_TIMEOUT',
+  [RefusalCode.CERTIFICATE]: 'ERR_VERBMQ_TLS',
 } as const;
 
 export function encodeHello(hello: Hello): Buffer {

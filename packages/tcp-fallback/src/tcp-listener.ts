@@ -1,5 +1,5 @@
 import type { Server, Socket } from 'node:net';
-import { formatAddress, Listener, VerbmqError } from '@verbmq/core';
+import { type ErrorCode, formatAddress, Listener, VerbmqError } from '@verbmq/core';
 import { closeEndpoints, type Endpoints } from './endpoints.js';
 import { farewell, gone } from './farewell.js';
 import { type Handshake, shakeHands } from './handshake.js';
@@ -113,8 +113,13 @@ export class TcpListener extends Listener {
     this.#handshakes.set(handshake, socket);
   }
 
-  #refuse(socket: Socket, code: number, reason: string): void {
-    this._acceptFailed(new VerbmqError('ERR_VERBMQ_OVERLOADED', `a connection was refused: ${reason}`));
+  /** @internal Takes a secured socket of a client whose certificate does not let it in. */
+  refuseCertificate(socket: Socket, reason: string): void {
+    this.#refuse(socket, RefusalCode.CERTIFICATE, reason, 'ERR_VERBMQ_TLS');
+  }
+
+  #refuse(socket: Socket, code: number, reason: string, as: ErrorCode = 'ERR_VERBMQ_OVERLOADED'): void {
+    this._acceptFailed(new VerbmqError(as, `a connection was refused: ${reason}`));
     socket.on('error', () => {});
     if (this.#refused.size >= MAX_REFUSALS) {
       socket.destroy();

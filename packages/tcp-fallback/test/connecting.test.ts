@@ -322,6 +322,19 @@ describe('TLS', () => {
     const refused = await failure(own.connect(listener.url, { tls: TRUST }), 'ERR_VERBMQ_TLS');
     expect(refused.message).toContain('it demands a client certificate');
     await greets(own, listener, listener.url, { tls: { ...TRUST, ...IDENTITY } });
+    expect(listener.stats()).toEqual({ accepted: 1, failed: 1 });
+  });
+
+  it('says to a client with a certificate that is not accepted what is wrong', async () => {
+    const own = transport();
+    const tls = { ...IDENTITY, requestCert: true }; // it trusts public authorities alone
+    const listener = await own.listen('tls://localhost:0', { tls });
+    const mine = { ...TRUST, ...IDENTITY };
+    const refused = await failure(own.connect(listener.url, { tls: mine }), 'ERR_VERBMQ_TLS');
+    expect(refused).toMatchObject({ retryable: false, message: expect.stringContaining('SELF_SIGNED') });
+    expect(listener.stats()).toEqual({ accepted: 0, failed: 1 });
+    const lenient = await own.listen('tls://localhost:0', { tls: { ...tls, rejectUnauthorized: false } });
+    await greets(own, lenient, lenient.url, { tls: mine });
   });
 
   it('and plain TCP tell each other apart', async () => {

@@ -43,6 +43,7 @@ describe('the opening', () => {
     expect(codeOf(encodeRefusal(RefusalCode.VERSION, 'no'))).toBe('ERR_VERBMQ_VERSION');
     expect(codeOf(encodeRefusal(RefusalCode.OVERLOADED, 'no'))).toBe('ERR_VERBMQ_OVERLOADED');
     expect(codeOf(encodeRefusal(RefusalCode.CLOSING, 'no'))).toBe('ERR_VERBMQ_REJECTED');
+    expect(codeOf(encodeRefusal(RefusalCode.CERTIFICATE, 'no'))).toBe('ERR_VERBMQ_TLS');
     expect(codeOf(encodeRefusal(999, 'no'))).toBe('ERR_VERBMQ_REJECTED');
     expect(() => decodeOpening(encodeRefusal(999, 'today is a holiday'))).toThrow(/today is a holiday/);
   });
