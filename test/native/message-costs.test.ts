@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)(`what messages cost${missing ? ` (skipped
     return JSON.parse(stdout) as Report;
   }
 
-  test.each<Personality>(['rxe', 'siw', 'mlx'])('on a device like %s', async (personality) => {
+  test.each<Personality>(['rxe', 'siw', 'mlx'])('on a device like %s', { timeout: 120_000 }, async (personality) => {
     const { messages, report } = await costsOn(personality);
     const { everything, ...kinds } = report;
     // The counters count: connections are made by calls, and of memory.

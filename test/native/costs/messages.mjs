@@ -17,7 +17,8 @@ const started = costs();
 /** @param {import('@verbmq/native').RdmaTransportOptions} own */
 async function pair(own = {}) {
   const libraries = { ibverbs: library, rdmacm: library };
-  const quiet = { heartbeatIntervalMs: 0, libraries };
+  // Two threads play the device and the program: where there is much else to do, neither should wait for the other by polling.
+  const quiet = { heartbeatIntervalMs: 0, polling: /** @type {const} */ ('event'), libraries };
   const server = new RdmaTransport({ ...quiet, ...own });
   const client = new RdmaTransport(quiet);
   const listener = await server.listen({ host: '127.0.0.1', port: 0 });
