@@ -44,20 +44,24 @@ describe.skipIf(missing !== undefined)(`what messages cost${missing ? ` (skipped
     return JSON.parse(stdout) as Report;
   }
 
-  test.each<Personality>(['rxe', 'siw', 'mlx'])('on a device like %s', { timeout: 120_000 }, async (personality) => {
-    const { messages, report } = await costsOn(personality);
-    const { everything, ...kinds } = report;
-    // The counters count: connections are made by calls, and of memory.
-    expect(everything?.calls).toBeGreaterThan(10);
-    expect(everything?.allocations).toBeGreaterThan(100);
-    expect(Object.keys(kinds).length).toBe(6);
-    for (const [kind, { calls, deliveries, allocations, bufferBytes }] of Object.entries(kinds)) {
-      expect(deliveries, kind).toBeGreaterThan(0);
-      // The first message of all is sent from outside of a handler.
-      expect(calls, kind).toBeLessThanOrEqual(1);
-      // Not one for each, nor for every hundred.
-      expect(allocations, kind).toBeLessThan(messages / 100);
-      expect(bufferBytes, kind).toBeLessThanOrEqual(0);
-    }
-  });
+  test.each<Personality>(['rxe', 'siw', 'mlx'])(
+    'on a device like %s',
+    { timeout: 120_000 },
+    async (personality) => {
+      const { messages, report } = await costsOn(personality);
+      const { everything, ...kinds } = report;
+      // The counters count: connections are made by calls, and of memory.
+      expect(everything?.calls).toBeGreaterThan(10);
+      expect(everything?.allocations).toBeGreaterThan(100);
+      expect(Object.keys(kinds).length).toBe(6);
+      for (const [kind, { calls, deliveries, allocations, bufferBytes }] of Object.entries(kinds)) {
+        expect(deliveries, kind).toBeGreaterThan(0);
+        // The first message of all is sent from outside of a handler.
+        expect(calls, kind).toBeLessThanOrEqual(1);
+        // Not one for each, nor for every hundred.
+        expect(allocations, kind).toBeLessThan(messages / 100);
+        expect(bufferBytes, kind).toBeLessThanOrEqual(0);
+      }
+    },
+  );
 });
