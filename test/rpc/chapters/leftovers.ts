@@ -1,32 +1,8 @@
-import { getEventListeners } from 'node:events';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { type CallContext, rpcStats } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
+import { expectNothingMore, expectSame, inUse } from '../../support/leftovers.js';
 import { type SetUp, scaled } from '../../support/set-up.js';
 import { collect, errorOf, served, until } from '../support.js';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
-/** What vitest remembers of every expectation would outweigh what is looked for here. */
-function expectSame(actual: unknown, expected: unknown): void {
-  if (actual !== expected) expect(actual).toBe(expected);
-}
-
-/** What is in use when nothing is left that could be collected. */
-function memory(): NodeJS.MemoryUsage {
-  // What a first collection finds out of use may let go of buffers, which the second one finds.
-  for (let i = 0; i < 2; i++) collectGarbage();
-  return process.memoryUsage();
-}
-
-/** What holds this process, timers too, by its kind. */
-function activeHandles(): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const name of process.getActiveResourcesInfo()) counts[name] = (counts[name] ?? 0) + 1;
-  return counts;
-}
 
 export function leftovers(setUp: SetUp): void {
   test('after 100,000 calls: no call, no listener, no timer, no handle, no memory', {
@@ -74,16 +50,10 @@ export function leftovers(setUp: SetUp): void {
       await until(() => rpcStats(far).runningCalls === 0);
     };
     await round(scaled(10_000));
-    const before = memory();
-    const handles = activeHandles();
+    const before = inUse();
     await round(scaled(100_000));
     expect(rpcStats(near)).toEqual({ pendingCalls: 0, runningCalls: 0, lateAnswers: 0, backlogBytes: 0 });
     expect(rpcStats(far)).toEqual({ pendingCalls: 0, runningCalls: 0, lateAnswers: 0, backlogBytes: 0 });
-    expect(getEventListeners(signal, 'abort')).toEqual([]);
-    const more = Object.entries(activeHandles()).filter(([name, count]) => count > (handles[name] ?? 0));
-    expect(more).toEqual([]);
-    const after = memory();
-    for (const what of ['heapUsed', 'external', 'arrayBuffers'] as const)
-      expect(after[what] - before[what], what).toBeLessThan(4 * 1024 * 1024);
+    expectNothingMore(before, signal);
   });
 }
