@@ -83,8 +83,7 @@ function guestObstacle() {
 /** @param {string} name of a script, without its extension */
 const script = (name) => join(root, 'scripts', `${name}.mjs`);
 
-/** The other tests in these files are few and quick. */
-const fuzzTests = ['test/rpc/fuzz', 'test/queue/hostile-peers', 'test/pubsub/hostile-peers'];
+const fuzzTests = ['test/rpc/fuzz', 'test/queue/fuzz', 'test/pubsub/fuzz'];
 
 /** @type {Part[]} */
 export const parts = [

@@ -63,3 +63,13 @@ export function manyMethods(count: number): number[][] {
   }
   return frames;
 }
+
+/** Bodies that a codec must not make anything of, alone or within another one. */
+export const BODIES: [string, number[]][] = [
+  ['deep nesting', [...new Array<number>(10_000).fill(0x91), 1]],
+  ['an array of 4 billion', [0xdd, 0xff, 0xff, 0xff, 0xff]],
+  ['a type of the codec', [0xd4, 0x72, 0x40, 0x90]],
+];
+
+/** An object whose `__proto__` is another one, `polluted` for all who inherit from it. */
+export const POLLUTION = [0x81, ...packedText('__proto__'), 0x81, ...packedText('polluted'), 0xc3];

@@ -2,10 +2,16 @@ import { describe, expect, test } from 'vitest';
 import { connectPair } from '../support/pair.js';
 import { onSimulatedDevice } from '../support/simulated-device.js';
 import { simulatedSetUp } from '../support/simulated-pair.js';
+import { autoOverMemorySetUp } from '../support/transports/auto.js';
 import { memorySetUp } from '../support/transports/memory.js';
+import { tcpSetUp } from '../support/transports/tcp.js';
 import { hostilePeers } from './hostile-peers.js';
 
-describe('peers over memory', () => hostilePeers(memorySetUp()));
+describe.each([
+  ['memory', memorySetUp()],
+  ['TCP', tcpSetUp()],
+  ['auto on its fast path', autoOverMemorySetUp('both')],
+] as const)('peers over %s', (_, setUp) => hostilePeers(setUp));
 
 await onSimulatedDevice('rxe', (device) => {
   const setUp = simulatedSetUp(device);

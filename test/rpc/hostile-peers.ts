@@ -189,7 +189,7 @@ export function hostilePeers(setUp: SetUp): void {
         await raw.send(Uint8Array.from([ITEM, 0, 1])).catch(() => {});
         sent++;
       }
-      expect(sent).toBeLessThan(50_000);
+      expect(sent).toBeLessThan(150_000); // what the connection takes meanwhile, and the stream's window
     });
 
     test('large bodies that are begun and never finished are limited in all', async () => {
