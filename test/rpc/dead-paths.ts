@@ -1,12 +1,11 @@
-import type { AutoConnection } from '@verbmq/core/auto';
+import type { Connection } from '@verbmq/core';
 import { client, rpcStats, serve } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
-import { onFast } from '../support/auto-pair.js';
 import { collect, fired, Gate, until, verbmqErrorOf } from './support.js';
 
 export interface Killable {
-  readonly client: AutoConnection;
-  readonly server: AutoConnection;
+  readonly client: Connection;
+  readonly server: Connection;
   /** All paths are lost at once, and none comes back: what a peer sees of one that is killed. */
   kill(): void;
 }
@@ -15,11 +14,10 @@ async function* endless(): AsyncGenerator<Uint8Array> {
   for (;;) yield new Uint8Array(1000);
 }
 
-/** What becomes of calls on the fast path when the peer dies, in each phase of a call, at both sides. */
+/** What becomes of calls when the peer dies, in each phase of a call, at both sides. */
 export function deadPaths(make: () => Promise<Killable>): void {
   async function served() {
     const { client: near, server: far, kill } = await make();
-    await Promise.all([onFast(near), onFast(far)]);
     const started = new Gate();
     const ended: string[] = [];
     const service = {
@@ -60,7 +58,6 @@ export function deadPaths(make: () => Promise<Killable>): void {
     const { messagesSent } = near.stats();
     const call = verbmqErrorOf(api.length(new Uint8Array(60_000_000)));
     await until(() => near.stats().messagesSent > messagesSent + 1);
-    expect(near.path.fast).toBe(true);
     kill();
     expect(await call).toMatchObject({ ...LOST, outcome: undefined });
     far.resume();
@@ -68,10 +65,9 @@ export function deadPaths(make: () => Promise<Killable>): void {
   });
 
   test('while the handler runs', async () => {
-    const { near, kill, api, started, ended, over } = await served();
+    const { kill, api, started, ended, over } = await served();
     const calls = [verbmqErrorOf(api.hang()), verbmqErrorOf(api.hang())];
     await started;
-    expect(near.path.fast).toBe(true);
     kill();
     for (const error of await Promise.all(calls))
       expect(error).toMatchObject({ ...LOST, outcome: 'unknown', retryable: false });

@@ -1,16 +1,12 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import type { Connection } from '@verbmq/core';
 import { client, rpcStats, serve } from '@verbmq/core/rpc';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { abortAfterTest, listenForTest, nextConnection, transportForTest } from '../support/pair.js';
-import { type SetUp, stretched } from '../support/set-up.js';
+import { QUICK_HEARTBEATS as OPTIONS, startPeer } from '../support/scripted-peer.js';
+import type { SetUp } from '../support/set-up.js';
 import { collect, fired, until, verbmqErrorOf } from './support.js';
 
-const PROGRAM = fileURLToPath(new URL('./rpc-peer.mjs', import.meta.url));
-
-/** A death that no system call tells must be found by heartbeats within the test's time. */
-const OPTIONS = { heartbeatIntervalMs: stretched(500), peerTimeoutMs: stretched(2000) };
+const PROGRAM = new URL('./rpc-peer.mjs', import.meta.url);
 
 /** What the peer serves, as its callers see it. */
 type Served = {
@@ -21,43 +17,32 @@ type Served = {
   swallow: (source: AsyncIterable<Uint8Array>) => Promise<void>;
 };
 
-interface Report {
-  readonly event: string;
-  readonly url?: string;
-}
-
-function start(task: object): { child: ChildProcess; told: (event: string) => Promise<Report> } {
-  const child = fork(PROGRAM, [JSON.stringify(task)]);
-  const reports: Report[] = [];
-  child.on('message', (report: Report) => reports.push(report));
-  onTestFinished(() => {
-    child.kill('SIGKILL');
-  });
-  const told = async (event: string): Promise<Report> => {
-    for (;;) {
-      const report = reports.find((each) => each.event === event);
-      if (report !== undefined) return report;
-      await Promise.race([once(child, 'message'), once(child, 'exit')]);
-      if (child.exitCode !== null) throw new Error(`the peer exited before it told of ${event}`);
-    }
-  };
-  return { child, told };
-}
-
 async function* endless(): AsyncGenerator<Uint8Array> {
   for (;;) yield new Uint8Array(1000);
 }
 
-/** What becomes of calls when the process of one side is killed, in each phase of a call. */
-export function killedPeers(name: string, setUp: SetUp): void {
-  describe(`a peer that is killed, over ${name}`, () => phases(setUp));
+/**
+ * What becomes of calls when the process of one side is killed, in each phase of a call.
+ * @param ready what is waited for when there is a connection
+ */
+export function killedPeers(
+  name: string,
+  setUp: SetUp,
+  ready: (connection: Connection) => Promise<unknown> = async () => {},
+): void {
+  describe(`a peer that is killed, over ${name}`, () => phases(setUp, ready));
 }
 
-function phases(setUp: SetUp): void {
+function phases(setUp: SetUp, ready: (connection: Connection) => Promise<unknown>): void {
   async function served() {
-    const { child, told } = start({ role: 'serve', peer: setUp.peer, address: setUp.listenAddress() });
+    const { child, told } = startPeer(PROGRAM, {
+      role: 'serve',
+      peer: setUp.peer,
+      address: setUp.listenAddress(),
+    });
     const transport = transportForTest(setUp, OPTIONS);
     const near = abortAfterTest(await transport.connect((await told('listening')).url as string));
+    await ready(near);
     return { child, told, near, api: client<Served>(near) };
   }
 
@@ -125,8 +110,9 @@ function phases(setUp: SetUp): void {
   test('a caller that is killed cancels everything that it asked for', async () => {
     const listener = await listenForTest(setUp, OPTIONS);
     const accepted = nextConnection(listener);
-    const { child } = start({ role: 'call', peer: setUp.peer, url: listener.url });
+    const { child } = startPeer(PROGRAM, { role: 'call', peer: setUp.peer, url: listener.url });
     const far = abortAfterTest(await accepted);
+    await ready(far);
     const ended: string[] = [];
     const server = serve(far, {
       hang: async (_: undefined, { signal }) => {
