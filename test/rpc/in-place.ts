@@ -1,0 +1,79 @@
+// Where the bytes of small calls lie over RDMA: in registered memory, from the moment they are encoded until they are decoded.
+import { MsgpackCodec } from '@verbmq/core/codec';
+import { isReused } from '@verbmq/core/transport-kit';
+import { expect, test } from 'vitest';
+import type { SetUp } from '../support/set-up.js';
+import { served } from './support.js';
+
+/** Notes whether what it writes to and reads from is the transport's memory. */
+class WatchingCodec extends MsgpackCodec {
+  written = 0;
+  copied = 0;
+  readonly readFrom = new Set<boolean>();
+
+  override encode(value: unknown, reserve: number): Uint8Array {
+    this.copied++;
+    return super.encode(value, reserve);
+  }
+
+  override encodeInto(value: unknown, target: Buffer, offset: number): number {
+    expect(isReused(target)).toBe(true);
+    const end = super.encodeInto(value, target, offset);
+    if (end > 0) this.written++;
+    return end;
+  }
+
+  override decode(bytes: Uint8Array, start: number, end: number): unknown {
+    this.readFrom.add(isReused(bytes));
+    return super.decode(bytes, start, end);
+  }
+}
+
+const echo = (body: unknown): unknown => body;
+
+export function inPlace(setUp: SetUp): void {
+  test('small bodies are encoded once, into registered memory, and read from registered memory', async () => {
+    const codec = new WatchingCodec();
+    const { api } = await served(setUp, { echo }, { client: { codec }, serve: { codec } });
+    for (let i = 0; i < 200; i++) {
+      const order = { id: i, item: 'tea', tags: ['hot', 'ü'.repeat(i)] };
+      expect(await api.echo(order)).toEqual(order);
+    }
+    expect(codec.written).toBe(400);
+    expect(codec.copied).toBe(0);
+    expect([...codec.readFrom]).toEqual([true]);
+  });
+
+  test('what does not fit goes another way, and small bodies after it as before', async () => {
+    const codec = new WatchingCodec();
+    const { api } = await served(setUp, { echo }, { client: { codec }, serve: { codec } });
+    const long = { text: 'x'.repeat(20_000) };
+    for (const value of ['first', long, 'second', 'third', long, long, 'fourth']) {
+      expect(await api.echo(value)).toEqual(value);
+    }
+    expect(codec.copied).toBeGreaterThan(0);
+    const { copied } = codec;
+    expect(await api.echo('last')).toBe('last');
+    expect(codec.copied).toBe(copied);
+  });
+
+  test('bodies longer than a message may be go in pieces, though they would fit', async () => {
+    const { api, near, far } = await served(setUp, { echo }, { pair: { both: { maxMessageBytes: 1024 } } });
+    const value = { numbers: Array.from({ length: 500 }, (_, i) => i * 1000) };
+    for (const body of [value, new Uint8Array(2000)]) {
+      const before = [near.stats().messagesSent, far.stats().messagesSent] as const;
+      expect(await api.echo(body)).toEqual(body);
+      expect(near.stats().messagesSent - before[0]).toBeGreaterThan(2);
+      expect(far.stats().messagesSent - before[1]).toBeGreaterThan(2);
+    }
+  });
+
+  test('answers for which there is no room wait, each in its order', async () => {
+    const codec = new WatchingCodec();
+    const { api } = await served(setUp, { echo }, { client: { codec }, serve: { codec } });
+    // More than there are slots, in one turn.
+    const answers = await Promise.all(Array.from({ length: 2000 }, (_, i) => api.echo({ i })));
+    expect(answers).toEqual(Array.from({ length: 2000 }, (_, i) => ({ i })));
+    expect(codec.written).toBeGreaterThan(0);
+  });
+}
