@@ -37,7 +37,10 @@ describe('the echo example', () => {
 });
 
 describe('the order example', () => {
-  it.each(URLS)('takes, packs and tells of orders over %s', (_, url) => orderExample(url));
+  it.each([...URLS, ['auto', 'verbmq://127.0.0.1:0'] as const])(
+    'takes, packs and tells of orders over %s',
+    (_, url) => orderExample(url),
+  );
 });
 
 describe('the examples of one-sided memory', () => {

@@ -112,7 +112,7 @@ test('the guide', async () => {
   ]);
 });
 
-test('shows what is run here', () => {
+test('shows what is run here, in the same order, and nothing else', () => {
   const flat = (text: string): string =>
     text
       .split('\n')
@@ -121,7 +121,23 @@ test('shows what is run here', () => {
       .join('\n');
   const here = flat(readFileSync(new URL(import.meta.url), 'utf8'));
   const guide = readFileSync(new URL('../../docs/messaging.md', import.meta.url), 'utf8');
-  const snippets = [...guide.matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, code]) => flat(code as string));
-  expect(snippets.length).toBeGreaterThan(5);
-  for (const snippet of snippets) expect(here).toContain(snippet);
+  const blocks = [...guide.matchAll(/^\s*(```+|~~~+)(.*)\n([\s\S]*?)^\s*\1\s*$/gm)].map(
+    ([, , language, code]) => ({
+      language: language as string,
+      code: flat(code as string),
+    }),
+  );
+  // How it is installed is tried with the packages themselves.
+  expect(blocks.filter(({ language }) => language !== 'ts')).toEqual([
+    { language: 'sh', code: 'npm install verbmq' },
+  ]);
+  const snippets = blocks.filter(({ language }) => language === 'ts');
+  expect(snippets.length).toBeGreaterThan(10);
+  let at = 0;
+  for (const { code } of snippets) {
+    const found = here.indexOf(code, at);
+    expect(found, `the snippet stands here, behind those before it:\n${code}`).toBeGreaterThanOrEqual(at);
+    at = found + code.length;
+  }
+  expect(at).toBeLessThan(here.indexOf('expect(printed)'));
 });
