@@ -172,7 +172,10 @@ void engine::handle_failed_completion(connection& of, const work_id& work, const
   // What is flushed while a connection is being set up only says that the attempt has failed. Why, the connection
   // manager tells, which may be later; its deadlines are those of the attempt.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && of.phase() != connection_phase::open && !of.loss) return;
-  if (!of.loss) lose(of, failure_of(of, work, completion));
+  failure why = failure_of(of, work, completion);
+  if (!of.loss) lose(of, std::move(why));
+  // That the connection broke, which may be told first, is what came of it.
+  else if (why.reason == "protocol") of.loss = std::move(why);
   if (work.kind == work_kind::receive) end_lost(of);
 }
 
