@@ -59,7 +59,8 @@ function tlsAcceptor(listener: TcpListener, server: TlsServer, demands: boolean)
   const inProgress = new Map<string, Socket>();
   server.on('secureConnection', (secured) => {
     inProgress.delete(nameOf(secured));
-    if (demands && !secured.authorized) listener.refuseCertificate(secured, whyNotAuthorized(secured));
+    const refusal = demands ? certificateRefusal(secured) : undefined;
+    if (refusal !== undefined) listener.refuseCertificate(secured, refusal);
     else listener.acceptSocket(secured);
   });
   server.on('tlsClientError', (error, secured) => {
@@ -88,11 +89,15 @@ function tlsAcceptor(listener: TcpListener, server: TlsServer, demands: boolean)
   };
 }
 
-function whyNotAuthorized(secured: TLSSocket): string {
-  const none = Object.keys(secured.getPeerCertificate() ?? {}).length === 0;
-  return none
-    ? 'it demands a client certificate: pass tls: { key, cert }'
-    : `it does not accept the client certificate (${secured.authorizationError})`;
+/**
+ * Why a client is not let in, if it is not. That it has a certificate must be asked beside `authorized`: Node takes every TLS 1.3
+ * session that is resumed without one for authorized, and who was refused once has a ticket to resume with.
+ */
+function certificateRefusal(secured: TLSSocket): string | undefined {
+  if (secured.getPeerX509Certificate() === undefined)
+    return 'it demands a client certificate: pass tls: { key, cert }';
+  if (secured.authorized) return undefined;
+  return `it does not accept the client certificate (${secured.authorizationError})`;
 }
 
 /** Tells the sockets of one listener apart, the secured one by the name of the plain one below it. */

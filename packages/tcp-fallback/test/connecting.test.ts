@@ -1,8 +1,10 @@
 import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
 import { existsSync, linkSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net, { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import tls, { type ConnectionOptions } from 'node:tls';
 import type { Listener, VerbmqError } from '@verbmq/core';
 import { TcpTransport } from '@verbmq/tcp-fallback';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -92,6 +94,16 @@ describe('addresses', () => {
 });
 
 /** A server that accepts and never speaks, and what it has open. */
+/** What a client that says nothing is given to resume its session with. */
+async function ticketFrom(listener: Listener, options: ConnectionOptions): Promise<Buffer> {
+  const { port } = listener.address as { port: number };
+  const socket = tls.connect({ ...options, host: 'localhost', port });
+  socket.on('error', () => {}).resume();
+  const [ticket] = await once(socket, 'session');
+  socket.destroy();
+  return ticket;
+}
+
 async function silentServer(): Promise<{ port: number; open: () => number }> {
   const sockets = new Set<net.Socket>();
   const server = createServer((socket) => {
@@ -335,6 +347,26 @@ describe('TLS', () => {
     expect(listener.stats()).toEqual({ accepted: 0, failed: 1 });
     const lenient = await own.listen('tls://localhost:0', { tls: { ...tls, rejectUnauthorized: false } });
     await greets(own, lenient, lenient.url, { tls: mine });
+  });
+
+  it('lets nobody in by the ticket of a session whose certificate it has refused, or that had none', async () => {
+    const either = transport();
+    const mine = { ...TRUST, ...IDENTITY };
+    for (const [ca, own, accepted] of [
+      [IDENTITY.cert, TRUST, false],
+      [undefined, mine, false],
+      [IDENTITY.cert, mine, true],
+    ] as const) {
+      const listener = await either.listen('tls://localhost:0', {
+        tls: { ...IDENTITY, ca, requestCert: true },
+      });
+      const session = await ticketFrom(listener, own);
+      // Who resumes a session needs no certificate of its own.
+      const again = either.connect(listener.url, { tls: { ...TRUST, session } });
+      if (accepted) await (await again).close();
+      else await failure(again, 'ERR_VERBMQ_TLS');
+      expect(listener.stats()).toMatchObject({ accepted: accepted ? 1 : 0 });
+    }
   });
 
   it('and plain TCP tell each other apart', async () => {
