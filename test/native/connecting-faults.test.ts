@@ -81,8 +81,9 @@ await onSimulatedDevice('rxe', (device) => {
         Array.from({ length: maxHandshakes }, () => transport.connect(listener.url)),
       );
       const pinned = device.live('pinned-bytes') - before;
-      await failure(transport.connect(listener.url), 'ERR_VERBMQ_REJECTED');
-      await failure(transport.connect(listener.url), 'ERR_VERBMQ_REJECTED');
+      const refused = await failure(transport.connect(listener.url), 'ERR_VERBMQ_OVERLOADED');
+      expect(refused.retryable).toBe(true);
+      await failure(transport.connect(listener.url), 'ERR_VERBMQ_OVERLOADED');
       expect(device.live('pinned-bytes') - before).toBe(pinned);
       expect(listener.stats()).toEqual({ accepted: 0, failed: 2 });
       // One that is given up makes room for another.
@@ -109,7 +110,7 @@ await onSimulatedDevice('rxe', (device) => {
       elsewhere.onConnection(() => {});
       await client!.connect(elsewhere.url);
       device.set('unwatchable_channels', 1);
-      await failure(client!.connect(listener.url), 'ERR_VERBMQ_REJECTED');
+      await failure(client!.connect(listener.url), 'ERR_VERBMQ_OVERLOADED');
       device.set('unwatchable_channels', 0);
       await client!.connect(listener.url);
       await until(() => listener.stats().accepted === 1);
