@@ -173,7 +173,7 @@ export const parts = [
       const outcomes = [];
       for (const [project, ...files] of runs) {
         const run = { name: `node-${version}-${project}`, node, args: ['--project', project, ...files] };
-        outcomes.push(...(await runVitest(context, run, 10 * minute)));
+        outcomes.push(...(await runVitest(context, run, 20 * minute)));
       }
       return outcomes;
     },
