@@ -33,7 +33,9 @@ await onSimulatedDevice('rxe', (device) => {
       expect(message).toContain('close connections that are not needed');
       // The side that connects gets the last of them.
       device.set(setting, used + 2 * each - 1);
-      expect((await failure(connect(), 'ERR_VERBMQ_OVERLOADED')).message).toContain('no memory or queues left');
+      expect((await failure(connect(), 'ERR_VERBMQ_OVERLOADED')).message).toContain(
+        'no memory or queues left',
+      );
       // A completion queue stays for as long as anything is connected.
       await until(() => device.live(kind) === (kind === 'cq' ? used + each : used));
       await pair.client.send(numbered(1));
