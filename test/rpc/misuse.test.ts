@@ -1,3 +1,4 @@
+// Longer than 300 lines: it is one list of what applications may do wrong, and what each part of a call does about it.
 import { type Codec, MsgpackCodec } from '@verbmq/core/codec';
 import { type CallContext, client, rpcChannels, rpcStats, serve } from '@verbmq/core/rpc';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -147,16 +148,17 @@ describe('memory that goes away while it is sent', () => {
 });
 
 describe('a connection on which nothing more may wait', () => {
-  const pair = { server: { maxQueuedBytes: 200_000 } };
+  /** A caller that has learnt the methods, and reads nothing more. */
+  async function unread() {
+    const service = { large: () => new Uint8Array(60_000), one: () => 1 };
+    const sides = await served(setUp, service, { pair: { server: { maxQueuedBytes: 200_000 } } });
+    await sides.api.one();
+    sides.near.pause();
+    return sides;
+  }
 
   test('answers its callers with errors, as long as there is room for those', async () => {
-    const { api, near, far } = await served(
-      setUp,
-      { large: () => new Uint8Array(60_000), one: () => 1 },
-      { pair },
-    );
-    await api.one();
-    near.pause();
+    const { api, near, far } = await unread();
     const calls = Array.from({ length: 60 }, () =>
       api.large().then(
         () => 'answered',
@@ -172,13 +174,7 @@ describe('a connection on which nothing more may wait', () => {
   });
 
   test('ends where there is not even room for an error', async () => {
-    const { api, near, far } = await served(
-      setUp,
-      { large: () => new Uint8Array(60_000), one: () => 1 },
-      { pair },
-    );
-    await api.one();
-    near.pause();
+    const { api, near, far } = await unread();
     const calls = Array.from({ length: 10_000 }, () => errorOf(api.large()));
     await far.closed;
     near.resume();

@@ -1,3 +1,4 @@
+// Longer than 300 lines: it is one list of what may become of a connect, by kind of address.
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { existsSync, linkSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
