@@ -1,7 +1,7 @@
 // The order of large and small messages, their windows, and the memory that they take. Longer than 300 lines because it is a list, of which each is a few lines.
 import type { Connection, Message } from '@verbmq/core';
 import type { RdmaConnectionStats, RdmaTransportStats } from '@verbmq/native';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { failure } from '../support/expectations.js';
 import { numbered, numberOf, pattern, sameBytes, take, takeAll } from '../support/messages.js';
 import { nextConnection } from '../support/pair.js';
@@ -76,6 +76,35 @@ await onSimulatedDevice('rxe', (device) => {
       expect(most).toBeLessThanOrEqual(largeMemoryTotalBytes);
       await expectNothingLeft(device, pair);
     });
+
+    test.each([
+      ['is still reading', 100_000],
+      ['has read', 0],
+    ])(
+      'a message goes in the memory of another connection that its peer %s, though nobody looks there',
+      async (_, readMicros) => {
+        resetForTest(device, personality);
+        device.set('read_us', readMicros);
+        const pair = await simulatedPair(device, { largeMemoryTotalBytes: 64 * KIB });
+        const accepted = nextConnection(pair.listener);
+        const second = await pair.clientTransport.connect(pair.listener.url);
+        const server = await accepted;
+
+        const first = take(pair.server, 1);
+        await pair.client.send(numbered(1, 60 * KIB));
+        if (readMicros === 0) await first;
+        const receiving = take(server, 1);
+        await second.send(numbered(2, 60 * KIB));
+        expect((await receiving).map(numberOf)).toEqual([2]);
+        expect((await first).map(numberOf)).toEqual([1]);
+
+        // As soon as the client knows that it was read, a lease elsewhere may have that memory too.
+        const lease = await vi.waitFor(() => pair.client.allocate(60 * KIB));
+        lease.release();
+        await expectNothingLeft(device, pair);
+      },
+      10_000,
+    );
 
     test('crossed traffic of large messages gets through the smallest windows', async () => {
       resetForTest(device, personality);

@@ -193,7 +193,7 @@ export class LargeReceiver {
         if ((error as VerbmqError).code === 'ERR_VERBMQ_CONNECTION_LOST') return;
         // Where all connections together have as much as they may, one of them will give some back.
         if ((error as VerbmqError).reason === LIMIT_REACHED)
-          this.#engine.poolMemory.whenFreed(this.#readAgain);
+          this.#engine.poolMemory.whenFreed('in', this.#readAgain);
         // What is being read, or handled, gives its memory back soon. What is retained may not.
         else if (this.#beingRead.length === 0 && this.#unretained === 0)
           this.#hooks.failed(error as VerbmqError);

@@ -2,6 +2,7 @@ import { type OutgoingLease, VerbmqError } from '@verbmq/core';
 import { Fifo } from '@verbmq/core/transport-kit';
 import { type Handle, MemoryUse } from './binding.js';
 import { BufferPool, bufferBytesFor, type PooledBuffer, viewOf } from './buffer-pool.js';
+import type { SentMemory } from './pool-memory.js';
 import type { RdmaEngine } from './rdma-engine.js';
 
 /**
@@ -27,6 +28,8 @@ export interface LargeSenderInit {
   readonly leaseLimitBytes: number;
   /** Whether memory of the application's own may be registered. */
   readonly mayBorrow: boolean;
+  /** How others learn what the peer has read. */
+  readonly sent: SentMemory;
 }
 
 /** A large message in memory that the peer may read. */
@@ -78,9 +81,11 @@ export class LargeSender {
     return this.#pool.bytes + this.#borrowedBytes;
   }
 
-  /** Whether somebody waits for the peer to read. */
+  /** Whether somebody waits for the peer to read, be it to send on another connection. */
   get awaited(): boolean {
-    return this.#borrowedBytes > 0;
+    return (
+      this.#borrowedBytes > 0 || (this.#unreadBytes > 0 && this.#init.engine.poolMemory.isAwaited('out'))
+    );
   }
 
   /** Whether the peer's window has room. A message longer than the window goes when nothing else is in it. */
@@ -140,6 +145,7 @@ export class LargeSender {
     this.#unreleased.push(message.bytes);
     if (message.buffer !== undefined) {
       this.#unread.push(message);
+      this.#init.engine.poolMemory.isSent(this.#init.sent);
       return true;
     }
     this.#borrowedBytes += message.bytes;
@@ -150,11 +156,13 @@ export class LargeSender {
 
   /** So many messages were read by the peer, and released by its application, in all. */
   reclaim(read: number, released: number): void {
+    if (this.#read === read && this.#released === released) return;
     for (; this.#read !== read; this.#read = (this.#read + 1) | 0)
       this.#wasRead(this.#unread.shift() as Advertised);
     for (; this.#released !== released; this.#released = (this.#released + 1) | 0) {
       this.#windowUsed -= this.#unreleased.shift() as number;
     }
+    if (this.#unreadBytes === this.#borrowedBytes) this.#init.engine.poolMemory.isNotSent(this.#init.sent);
   }
 
   /** The connection has failed. Who lent memory learns it with `end`: until then the peer's device may read it. */
@@ -164,6 +172,7 @@ export class LargeSender {
 
   /** The engine holds nothing of the connection any more. */
   end(): void {
+    this.#init.engine.poolMemory.isNotSent(this.#init.sent);
     this.#pool.close();
     this.#leases.clear();
     this.#unreadBytes = 0;

@@ -13,6 +13,14 @@ export const LIMIT_REACHED = 'large-memory-total';
 /** In which direction large messages go through memory: one must never wait for the other. */
 export type Direction = 'in' | 'out';
 
+/** Who has sent from memory of a pool. That the peer has read it is noticed only when somebody looks. */
+export interface SentMemory {
+  /** Looks, and gives back what was read. */
+  readonly reclaim: () => void;
+  /** Looks as soon as more is read. */
+  readonly watch: () => void;
+}
+
 export interface PoolMemoryLimits {
   /** For large messages in each direction, bytes. */
   readonly largeMemoryTotalBytes: number;
@@ -29,7 +37,9 @@ export class PoolMemory {
   /** In the order in which they became idle. */
   readonly #idle = new Set<IdleMemory>();
   readonly #used = { in: 0, out: 0 };
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = { in: new Set<() => void>(), out: new Set<() => void>() };
+  /** Only what has been advertised and not been found to be read. */
+  readonly #sent = new Set<SentMemory>();
   #idleBytes = 0;
 
   constructor(limits: PoolMemoryLimits) {
@@ -49,8 +59,9 @@ export class PoolMemory {
   /** @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` when this direction has as much as it may have. */
   use(direction: Direction, bytes: number): void {
     const { largeMemoryTotalBytes } = this.#limits;
+    if (direction === 'out' && !this.#mayUse(direction, bytes)) this.reclaim();
     const used = this.#used[direction];
-    if (used > 0 && used + bytes > largeMemoryTotalBytes) {
+    if (!this.#mayUse(direction, bytes)) {
       throw new VerbmqError(
         'ERR_VERBMQ_NO_BUFFERS',
         `the connections of this transport use ${used} bytes for large messages, and ${bytes} more exceed largeMemoryTotalBytes (${largeMemoryTotalBytes}): release messages and buffers sooner, or raise the limit`,
@@ -62,15 +73,37 @@ export class PoolMemory {
 
   unuse(direction: Direction, bytes: number): void {
     this.#used[direction] -= bytes;
-    if (this.#waiting.size === 0) return;
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
+    if (!this.isAwaited(direction)) return;
+    const waiting = [...this.#waiting[direction]];
+    this.#waiting[direction].clear();
     for (const wake of waiting) process.nextTick(wake);
   }
 
-  /** Calls `wake` once, when memory has been given back. */
-  whenFreed(wake: () => void): void {
-    this.#waiting.add(wake);
+  /** Calls `wake` once, when memory of this direction has been given back. */
+  whenFreed(direction: Direction, wake: () => void): void {
+    // Who sends from now on, or is told while somebody waits, watches by itself.
+    if (direction === 'out' && !this.isAwaited('out')) for (const { watch } of this.#sent) watch();
+    this.#waiting[direction].add(wake);
+  }
+
+  /** Whether somebody waits for memory of this direction. */
+  isAwaited(direction: Direction): boolean {
+    return this.#waiting[direction].size > 0;
+  }
+
+  /** From now on a peer may read memory of a pool. Whoever waits for memory waits for that too. */
+  isSent(memory: SentMemory): void {
+    this.#sent.add(memory);
+  }
+
+  /** All of it was given back. */
+  isNotSent(memory: SentMemory): void {
+    this.#sent.delete(memory);
+  }
+
+  /** Gives back what peers have read by now. */
+  reclaim(): void {
+    for (const { reclaim } of [...this.#sent]) reclaim();
   }
 
   /** From now on this may be dropped; the oldest ones are, beyond the limit. */
@@ -86,5 +119,10 @@ export class PoolMemory {
   /** It is used, or gone. */
   isNotIdle(memory: IdleMemory): void {
     if (this.#idle.delete(memory)) this.#idleBytes -= memory.bytes;
+  }
+
+  #mayUse(direction: Direction, bytes: number): boolean {
+    const used = this.#used[direction];
+    return used === 0 || used + bytes <= this.#limits.largeMemoryTotalBytes;
   }
 }

@@ -181,6 +181,7 @@ export class RdmaEngine {
   /** Gives back what lies idle in the pools of all connections. Answers whether that was anything. */
   freeUnusedMemory(): boolean {
     let freed = false;
+    this.poolMemory.reclaim();
     for (const pool of this.pools) {
       const before = pool.bytes;
       pool.freeUnused();

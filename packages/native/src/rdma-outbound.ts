@@ -83,6 +83,7 @@ export class RdmaOutbound {
       windowBytes: description.peerWindowBytes,
       leaseLimitBytes: engine.options.largeMemoryBytes,
       mayBorrow: !description.forkHidesPages,
+      sent: { reclaim: () => this.#reclaimLarge(), watch: () => this.wait() },
     });
   }
 
@@ -222,7 +223,7 @@ export class RdmaOutbound {
     } catch (error) {
       // Where all connections together have as much as they may, one of them will give some back.
       if ((error as VerbmqError).reason === LIMIT_REACHED) {
-        this.#engine.poolMemory.whenFreed(this.#roomAvailable);
+        this.#engine.poolMemory.whenFreed('out', this.#roomAvailable);
         return this.wait();
       }
       // What the peer reads gives memory back.
@@ -234,7 +235,7 @@ export class RdmaOutbound {
     this.#slots.submit(slot, this.#headerBytes);
     this.#engine.submitAdvertise(this.#handle, slot, message.region, message.offset, bytes);
     const taken = this.#large.advertised(message);
-    if (taken !== true) this.wait();
+    if (this.#large.awaited) this.wait();
     return taken;
   }
 
@@ -292,10 +293,13 @@ export class RdmaOutbound {
       this.#vacate?.(this.#slab.bytes);
       this.#keeps = false;
     }
-    const gate = this.#gate;
-    this.#slots.reclaim(gate[COMPLETED] as number);
-    this.#large.reclaim(gate[LARGE_READ] as number, gate[LARGE_RELEASED] as number);
+    this.#slots.reclaim(this.#gate[COMPLETED] as number);
+    this.#reclaimLarge();
     if (this.#large.awaited) this.wait();
+  }
+
+  #reclaimLarge(): void {
+    this.#large.reclaim(this.#gate[LARGE_READ] as number, this.#gate[LARGE_RELEASED] as number);
   }
 
   /** Asks to be told when a gate opens. */
