@@ -7,7 +7,8 @@ import { TcpTransport } from '@verbmq/tcp-fallback';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { FrameType, smallFrame } from '../../packages/tcp-fallback/src/frame.js';
 import { encodeHello } from '../../packages/tcp-fallback/src/hello.js';
-import { data, HELLO, RawPeer, uint32 } from '../../packages/tcp-fallback/test/raw-peer.js';
+import { HELLO, RawPeer, uint32 } from '../../packages/tcp-fallback/test/raw-peer.js';
+import { heard, jsonFrame, messageFrame, say, sayHello, stranger } from '../support/auto-stranger.js';
 import { failure } from '../support/expectations.js';
 import { pattern, sameBytes, take } from '../support/messages.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
@@ -19,32 +20,6 @@ function transport(options: AutoOptions = {}): AutoTransport {
   const made = new AutoTransport({ ...options, policy: 'tcp', base: new TcpTransport() });
   onTestFinished(() => made.close());
   return made;
-}
-
-/** A socket on which the hellos of TCP have been said, and nothing else. */
-async function stranger(listener: Listener): Promise<RawPeer> {
-  const peer = await RawPeer.connect(listener);
-  peer.write(encodeHello(HELLO));
-  await peer.opening();
-  return peer;
-}
-
-/** A frame of auto's that carries JSON. */
-function frame(kind: number, fields: object): Buffer {
-  const bytes = Buffer.concat([Buffer.alloc(16), Buffer.from(JSON.stringify(fields))]);
-  bytes[0] = kind;
-  return data(bytes);
-}
-
-const say = (peer: RawPeer, kind: number, fields: object): void => peer.write(frame(kind, fields));
-
-const sayHello = (peer: RawPeer): void =>
-  say(peer, Kind.HELLO, { version: 1, maxMessageBytes: 100 * MIB, windowBytes: MIB, nonce: '' });
-
-/** The kind of the next frame of auto's, and what it says. */
-async function heard(peer: RawPeer): Promise<{ kind: number; fields: Record<string, unknown> }> {
-  const { payload } = await peer.frameOf(FrameType.DATA);
-  return { kind: payload[0] as number, fields: JSON.parse(payload.toString('utf8', 16)) };
 }
 
 describe('a stranger', () => {
@@ -87,6 +62,17 @@ describe('a stranger', () => {
     sayHello(fourth);
     expect(await heard(fourth)).toMatchObject({ kind: Kind.WELCOME });
   });
+
+  test.each(['transport', 'listener'] as const)(
+    'that says nothing at all counts for the base transport, with the bound of the %s',
+    async (whose) => {
+      const bound = { maxHandshakes: 2 };
+      const made = transport(whose === 'transport' ? bound : {});
+      const listener = await made.listen('tcp://127.0.0.1:0', whose === 'listener' ? bound : {});
+      for (let n = 0; n < 2; n++) await RawPeer.connect(listener);
+      await expect(stranger(listener)).rejects.toMatchObject({ code: 'ERR_VERBMQ_OVERLOADED' });
+    },
+  );
 
   test('that comes while 128 are being refused is cut off without an answer', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -132,7 +118,7 @@ describe('a base connection that does not carry what is said on it', () => {
       peer.write(short(1000));
       await heard(peer);
       const names = { session: 's', secret: 's', resumed: false };
-      peer.write(frame(Kind.WELCOME, { maxMessageBytes: MIB, windowBytes: MIB, ...names }));
+      peer.write(jsonFrame(Kind.WELCOME, { maxMessageBytes: MIB, windowBytes: MIB, ...names }));
     });
     onTestFinished(() => void server.close());
     await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -151,8 +137,7 @@ describe('a base connection that does not carry what is said on it', () => {
     const again = await RawPeer.connect(listener);
     again.write(short(20_000));
     await again.opening();
-    const limits = { version: 1, maxMessageBytes: 100 * MIB, windowBytes: MIB, nonce: '' };
-    say(again, Kind.HELLO, { ...limits, resume: { session, secret, epoch: 0 } });
+    sayHello(again, { resume: { session, secret, epoch: 0 } });
     expect(await heard(again)).toMatchObject({ kind: Kind.REFUSE, fields: { reason: 'protocol' } });
     server.trySend(pattern(100_000));
     const { payload } = await first.frameOf(FrameType.DATA_BEGIN);
@@ -187,10 +172,8 @@ test('a long message may come together with the welcome', async () => {
     peer.write(encodeHello(HELLO));
     await heard(peer);
     const names = { session: 's', secret: 's', resumed: false };
-    const message = Buffer.alloc(16 + 100_000);
-    message.writeUInt32LE(0x1_0001, 0); // DATA, one message
-    message.writeUInt32LE(1, 4);
-    peer.write(frame(Kind.WELCOME, { maxMessageBytes: MIB, windowBytes: MIB, ...names }), data(message));
+    const limits = { maxMessageBytes: MIB, windowBytes: MIB };
+    peer.write(jsonFrame(Kind.WELCOME, { ...limits, ...names }), messageFrame(1, 100_000));
   };
   const { port } = server.address() as { port: number };
   const client = abortAfterTest(await transport().connect(`tcp://127.0.0.1:${port}`));

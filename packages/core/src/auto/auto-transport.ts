@@ -40,8 +40,11 @@ export interface AutoDetails {
   readonly fast: ProbeResult | undefined;
 }
 
-/** Fast connections that may be in their proof: each holds the memory of an RDMA connection, for a peer of which nothing is known. */
-const MAX_PROOFS = 256;
+/**
+ * Fast connections that may be in their handshake, and as many in their proof: each holds the memory of an RDMA connection, for a peer of
+ * which nothing is known.
+ */
+const MAX_FAST_HANDSHAKES = 256;
 
 /** The longest time that Node's timers take; the attempt's own signal ends it before. */
 const NEVER_MS = 2 ** 31 - 1;
@@ -82,6 +85,7 @@ export class AutoTransport<
     const base = await this.#base.listen(addressBelow(request.address), {
       ...request.options,
       ...optionsBelow(connectionOptions),
+      maxHandshakes: options.maxHandshakes,
     });
     let fast: FastServer | string;
     try {
@@ -270,10 +274,12 @@ export class AutoTransport<
     const server = new FastServer({
       fast: this.#fast,
       addresses,
-      options: this.#optionsOfFast(options, connectionOptions),
+      options: {
+        ...this.#optionsOfFast(options, connectionOptions),
+        maxHandshakes: Math.min(options.maxHandshakes, MAX_FAST_HANDSHAKES),
+      },
       timeoutMs: connectionOptions.handshakeTimeoutMs,
       retryMs: options.minFastRetryMs,
-      maxProofs: Math.min(options.maxHandshakes, MAX_PROOFS),
       refused: (error) => connectionOptions.logger.warn({ err: error }, 'a fast path was refused'),
     });
     try {

@@ -25,10 +25,10 @@ interface Claim {
 export interface FastServerInit {
   readonly fast: Transport;
   readonly addresses: readonly HostAddress[];
-  readonly options: ListenOptions;
+  /** `maxHandshakes` bounds the proofs as well. */
+  readonly options: ListenOptions & { readonly maxHandshakes: number };
   /** How long a token is good, and how long a proof may take. */
   readonly timeoutMs: number;
-  readonly maxProofs: number;
   /** When it could not listen, it does not try again for so long. */
   readonly retryMs: number;
   readonly refused: (error: VerbmqError) => void;
@@ -145,8 +145,8 @@ export class FastServer {
   }
 
   #incoming(connection: Connection): void {
-    const { maxProofs, timeoutMs, refused } = this.#init;
-    if (this.#proofs.size >= maxProofs) {
+    const { options, timeoutMs, refused } = this.#init;
+    if (this.#proofs.size >= options.maxHandshakes) {
       connection.abort('too many paths are being proved');
       refused(new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many fast paths are being proved'));
       return;

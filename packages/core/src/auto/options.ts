@@ -49,7 +49,8 @@ export interface AutoOptions extends ConnectionOptions {
   readonly fastTimeoutMs?: number;
   /**
    * Connections of a listener that may be in their handshake, those that have failed in it and are not gone included; more are refused.
-   * Default 1,024.
+   * The base transport's handshakes, which come before, are bounded by the same number of their own, and those of fast connections by it or
+   * 256, whichever is less. Default 1,024.
    */
   readonly maxHandshakes?: number;
   /** Sessions of a listener that may wait to be resumed; when there are more, the one that waits longest ends. Default 1,024. */
