@@ -11,6 +11,7 @@ import { Greeting, Refusal } from './greeting.js';
 import { assertCarries, type Hello, makeTicket, type Ticket } from './hello.js';
 import type { ResolvedAutoOptions } from './options.js';
 import { type ServerHome, ServerRole } from './server-role.js';
+import { placeOf, SuspendedSessions } from './suspended-sessions.js';
 
 export interface AutoListenerInit extends ListenerInit {
   readonly base: Listener;
@@ -39,8 +40,7 @@ export class AutoListener extends Listener implements ServerHome {
   readonly #greetings = new Set<Greeting>();
   readonly #sessions = new Map<string, Entry>();
   readonly #names = new Map<ServerRole, string>();
-  /** Those that wait to be resumed, the one that waits longest first. */
-  readonly #suspended = new Set<ServerRole>();
+  readonly #suspended: SuspendedSessions<ServerRole>;
   /** Those that are on no path yet that they may use, and are nobody's. */
   readonly #waiting = new Set<ServerRole>();
   #closing = false;
@@ -50,6 +50,7 @@ export class AutoListener extends Listener implements ServerHome {
     this.#init = init;
     this.fast = init.fast;
     this.resumeWindowMs = init.options.resumeWindowMs;
+    this.#suspended = new SuspendedSessions(init.options.maxSuspendedSessions);
     init.base.onConnection((connection) => this.#incoming(connection));
     void init.base.closed.then(() => this.close());
   }
@@ -176,11 +177,14 @@ export class AutoListener extends Listener implements ServerHome {
   suspended(role: ServerRole, waits: boolean): void {
     this.#suspended.delete(role);
     if (!waits) return;
-    this.#suspended.add(role);
-    const [longest] = this.#suspended;
-    if (this.#closing) role.giveUp('listener-closed', 'the listener was closed');
-    else if (this.#suspended.size > this.#init.options.maxSuspendedSessions)
-      longest?.giveUp('too-many-suspended', 'too many sessions wait to be resumed (maxSuspendedSessions)');
+    if (this.#closing) {
+      role.giveUp('listener-closed', 'the listener was closed');
+      return;
+    }
+    const { remoteAddress, session } = role.connection;
+    this.#suspended
+      .add(role, placeOf(remoteAddress), session.carried)
+      ?.giveUp('too-many-suspended', 'too many sessions wait to be resumed (maxSuspendedSessions)');
   }
 
   /** @internal */

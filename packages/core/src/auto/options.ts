@@ -53,7 +53,11 @@ export interface AutoOptions extends ConnectionOptions {
    * 256, whichever is less. Default 1,024.
    */
   readonly maxHandshakes?: number;
-  /** Sessions of a listener that may wait to be resumed; when there are more, the one that waits longest ends. Default 1,024. */
+  /**
+   * Sessions of a listener that may wait to be resumed. When there are more, one ends: of those by which nothing was ever carried, if there
+   * are any, else of all, one from the address from which most of them come (with IPv6: the first 64 bits), and of these the one that waits
+   * longest. So clients that connect and vanish in numbers make room for each other, and not at the cost of the rest. Default 1,024.
+   */
   readonly maxSuspendedSessions?: number;
 }
 

@@ -51,6 +51,7 @@ export class Session {
   readonly #windowBytes: number;
   readonly #highWaterMarkBytes: number;
   readonly #requiresFast: boolean;
+  readonly #firstNumber: number;
 
   // Out.
   /** What the peer has not acknowledged. */
@@ -86,6 +87,7 @@ export class Session {
     this.#windowBytes = init.windowBytes;
     this.#highWaterMarkBytes = init.highWaterMarkBytes;
     this.#requiresFast = init.requiresFast ?? false;
+    this.#firstNumber = first;
     this.kept = new Retention(first);
     this.#written = first;
     this.#receipts = new Receipts(init.windowBytes, first);
@@ -118,6 +120,11 @@ export class Session {
   /** Whether the peer has everything that was submitted. */
   get allAcknowledged(): boolean {
     return this.kept.released === this.kept.last;
+  }
+
+  /** Whether a frame has come, or the peer has acknowledged one. */
+  get carried(): boolean {
+    return this.#receipts.received > this.#firstNumber || this.kept.released > this.#firstNumber;
   }
 
   /** Whether something that was submitted has not been written in this epoch. */
