@@ -48,6 +48,21 @@ describe('an orderly end', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  test('stays one when all is delivered, whatever happens until everything is given back', async () => {
+    const { hooks, lifecycle } = make();
+    lifecycle.beginClose('local');
+    lifecycle.peerClosed();
+    lifecycle.delivered();
+    expect(await lifecycle.ending).toEqual({ graceful: true, initiator: 'local' });
+    vi.advanceTimersByTime(10_000);
+    expect(lifecycle.fail(LOST, 'remote', undefined)).toBe(false);
+    expect(hooks.kill).not.toHaveBeenCalled();
+    expect(lifecycle.state).toBe('closing');
+    lifecycle.finished();
+    expect(await lifecycle.closed).toEqual({ graceful: true, initiator: 'local' });
+    expect(hooks.ended).toHaveBeenCalledTimes(1);
+  });
+
   test('that the peer begins tears down once, and names the peer', async () => {
     const { hooks, lifecycle } = make();
     lifecycle.peerClosed();

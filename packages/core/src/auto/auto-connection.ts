@@ -466,6 +466,7 @@ export class AutoConnection extends Connection implements PathHooks {
     if (this.#over || !this.#tearingDown || !this.session.allAcknowledged) return this.#over;
     this.session.tell(); // the peer waits for the word that its CLOSE has come
     if (this.session.untold) return false;
+    this._delivered(); // a device may take longer than an application waits for its messages
     this.#giveBack((path) => path.connection.close());
     return true;
   }

@@ -375,7 +375,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   /**
    * Ends the connection in order: nothing more is accepted on either side, and all that was accepted is delivered.
    * Messages that arrive meanwhile still reach the handler or iterator; without one they are dropped. Never
-   * rejects; the answer says whether all went well. Aborts with `ERR_VERBMQ_CLOSE_TIMEOUT` after `closeTimeoutMs`.
+   * rejects; the answer says whether all went well. Aborts with `ERR_VERBMQ_CLOSE_TIMEOUT` where it is not delivered after `closeTimeoutMs`.
    */
   close(): Promise<CloseInfo> {
     this.#lifecycle.beginClose('local');
@@ -482,6 +482,11 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   /** The connection broke. The first error counts; `_kill` follows. */
   protected _fail(error: VerbmqError, reasonForPeer?: string): void {
     this.#lifecycle.fail(error, 'remote', reasonForPeer);
+  }
+
+  /** In an orderly end: both sides have everything, and what is left to do is to give back what is held of the system. */
+  protected _delivered(): void {
+    this.#lifecycle.delivered();
   }
 
   /** Nothing of the system is held any more. */

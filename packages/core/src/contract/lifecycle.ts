@@ -61,9 +61,9 @@ export class Lifecycle {
     return this.#state;
   }
 
-  /** Whether it is certain how the connection ends: by failure, or because it has ended. */
+  /** Whether nothing goes on any more: it has failed, or has ended. */
   get decided(): boolean {
-    return this.#info !== undefined;
+    return this.#info?.error !== undefined || this.#state === 'closed';
   }
 
   /** @throws VerbmqError `ERR_VERBMQ_CLOSED` unless the connection is open. */
@@ -123,9 +123,17 @@ export class Lifecycle {
     this.#maybeTeardown();
   }
 
-  /** The first failure counts. Answers whether this was it. */
+  /** All that both sides had accepted is delivered: it ends in order, however long it takes the transport to give everything back. */
+  delivered(): void {
+    if (this.#info !== undefined) return;
+    this.#info = { graceful: true, initiator: this.#closedBy };
+    clearTimeout(this.#timer);
+    this.#resolveEnding(this.#info);
+  }
+
+  /** The first failure counts, unless all is delivered. Answers whether this was it. */
   fail(error: VerbmqError, initiator: 'local' | 'remote', reasonForPeer: string | undefined): boolean {
-    if (this.decided) return false;
+    if (this.#info !== undefined) return false;
     this.#info = { graceful: false, initiator, error };
     this.#state = 'closing';
     clearTimeout(this.#timer);
