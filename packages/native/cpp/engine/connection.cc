@@ -34,7 +34,7 @@ connection::~connection() {
 void connection::create_queue_pair(device_resources& device) {
   device_ = &device;
   const auto receive_depth = static_cast<uint32_t>(connection_memory::receive_slots(sizes_));
-  const uint32_t send_depth = sizes_.send_slots + control_send_slots + operation_queue::slots;
+  const uint32_t send_depth = sizes_.send_slots + control_send_slots + abort_send_slots + operation_queue::slots;
   const auto device_depth = static_cast<uint32_t>(std::max(0, device.attributes().max_qp_wr));
   if (std::max(receive_depth, send_depth) > device_depth) {
     throw verbs_error("no-resources", "rdma_create_qp", 0,

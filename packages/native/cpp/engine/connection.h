@@ -118,7 +118,7 @@ class connection {
   std::optional<failure> receive(uint32_t slot, const ibv_wc& completion, received_frame& frame);
   /// The peer has used its credits up; flush() sees whether the pool lends it more.
   bool may_be_lent_more() const noexcept { return may_be_lent_more_; }
-  /// A control frame waits for the peer to give a slot back; flush() sees whether it has.
+  /// A control frame, or an abort, waits for the peer to give a slot back; flush() sees whether it has.
   bool waits_for_control_credit() const noexcept { return waits_for_control_credit_; }
   /// Receives of its own that the device has not completed; those that are shared are not counted.
   uint32_t receives_posted() const noexcept { return receives_posted_; }

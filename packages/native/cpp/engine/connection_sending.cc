@@ -104,7 +104,11 @@ void connection::stage_all() {
   waits_for_control_credit_ = false;
   if (wants_.abort) {
     // Nothing follows an abort, so it does not wait for the data before it.
-    if (abort_sent_ || !credits_.may_send_abort() || ledger_.full()) return;
+    if (abort_sent_) return;
+    if (!credits_.may_send_abort()) {
+      waits_for_control_credit_ = true;
+      return;
+    }
     const size_t room = std::min<size_t>(abort_text_bytes, peer_.slot_bytes - frame_header::bytes);
     const size_t length = std::min(room, abort_text_.size());
     uint8_t* frame = memory_.abort_frame(sizes_);

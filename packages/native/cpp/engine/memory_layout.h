@@ -27,6 +27,8 @@ struct connection_sizes {
 constexpr uint32_t control_receive_slots = 8;
 /// Control frames that may be posted and not complete, each with a buffer of its own.
 constexpr uint32_t control_send_slots = 16;
+/// The abort, which waits for none of them.
+constexpr uint32_t abort_send_slots = 1;
 constexpr size_t control_frame_bytes = 64;
 /// The text that an abort may carry, in a buffer behind the control frames.
 constexpr size_t abort_text_bytes = 1024;
