@@ -67,7 +67,7 @@ export const EventKind = {
 export const SubmissionKind = {
   /** a: send slot, b: payload bytes, which stand behind the slot's header. The slot is the device's until completed. */
   send: 1,
-  /** a: receive slot, b: the number of the pool that it is of, or 0. A slot of a pool may be released after its connection has ended. */
+  /** a: receive slot, b: the number of the pool that it is of, or 0. A slot of a pool may be released after its connection has ended: then without its handle (0), which may be another one's. */
   release: 2,
   ping: 3,
   /** `Gate.completed` will soon tell of everything submitted so far, though most sends are not signalled. */

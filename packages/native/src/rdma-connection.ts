@@ -204,7 +204,7 @@ export class RdmaConnection extends Connection implements Endpoint {
   /** @internal */
   messageArrived(slot: number, bytes: number): void {
     this.#heartbeat.touch();
-    this.#slab.pool?.hold(slot, this.handle);
+    this.#slab.share?.hold(slot);
     if (this.#receiver.idle) this.#received(slot, bytes);
     else this.#receiver.smallArrived(slot, bytes);
   }
@@ -227,8 +227,8 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   /** Slots of its own are of no use any more when the connection has ended; those that it shares are. */
   #releaseSlot(slot: number): void {
-    const { pool } = this.#slab;
-    if (pool !== undefined) this.#engine.receivePools?.release(pool, this.handle, slot);
+    const { share } = this.#slab;
+    if (share !== undefined) share.release(slot);
     else if (!this.#gone) this.#engine.submitRelease(this.handle, slot);
   }
 
@@ -335,7 +335,7 @@ export class RdmaConnection extends Connection implements Endpoint {
         this.#gateMoved();
         break;
       case EventKind.advertised:
-        this.#slab.pool?.hold(a, this.handle);
+        this.#slab.share?.hold(a);
         this.#receiver.advertised(a, b);
         break;
       case EventKind.fetched:
@@ -376,8 +376,8 @@ export class RdmaConnection extends Connection implements Endpoint {
     if (failed) this.#failed();
     this.#outbound.end();
     this.#receiver.end();
-    const { pool } = this.#slab;
-    if (pool !== undefined) this.#engine.receivePools?.leave(pool, this.handle, this);
+    const { share } = this.#slab;
+    if (share !== undefined) this.#engine.receivePools?.leave(share, this);
     this.#oneSided.end(new VerbmqError('ERR_VERBMQ_CLOSED', 'the connection has ended'));
     this._finished();
   }

@@ -4,7 +4,7 @@ import { EventKind, type Handle, RejectReason } from './binding.js';
 import { toVerbmqError } from './native-error.js';
 import { RdmaConnection } from './rdma-connection.js';
 import type { Endpoint, RdmaEngine } from './rdma-engine.js';
-import type { ReceivePool } from './receive-pool.js';
+import type { PoolShare } from './receive-pool.js';
 import { Slab } from './slab.js';
 
 export interface RdmaListenerInit extends ListenerInit {
@@ -61,12 +61,12 @@ export class RdmaListener extends Listener implements Endpoint {
       return;
     }
     let slab: Slab;
-    let pool: ReceivePool | undefined;
+    let share: PoolShare | undefined;
     try {
-      pool = engine.receivePools?.join(request);
-      slab = new Slab(engine.addon, engine.options, options.maxMessageBytes, pool);
+      share = engine.receivePools?.join(request);
+      slab = new Slab(engine.addon, engine.options, options.maxMessageBytes, share);
     } catch (error) {
-      if (pool !== undefined) engine.receivePools?.leave(pool, request, this);
+      if (share !== undefined) engine.receivePools?.leave(share, this);
       const refusal = toVerbmqError(error);
       const isForGood = refusal.code === 'ERR_VERBMQ_UNSUPPORTED';
       engine.native.reject(request, isForGood ? RejectReason.refused : RejectReason.noResources);
@@ -217,16 +217,15 @@ class Handshake implements Endpoint {
 
   /** What came behind the first frame of a handshake that was given up: where slots are shared, others need this one. */
   #release(slot: number): void {
-    const { pool } = this.#slab;
-    if (pool === undefined) return;
-    pool.hold(slot, this.handle);
-    this.#engine.receivePools?.release(pool, this.handle, slot);
+    const { share } = this.#slab;
+    share?.hold(slot);
+    share?.release(slot);
   }
 
   #gone(): void {
     this.#engine.unregister(this);
-    const { pool } = this.#slab;
-    if (pool !== undefined) this.#engine.receivePools?.leave(pool, this.handle, this);
+    const { share } = this.#slab;
+    if (share !== undefined) this.#engine.receivePools?.leave(share, this);
   }
 
   #end(error: VerbmqError): void {

@@ -5,13 +5,16 @@ import type { RdmaEngine } from './rdma-engine.js';
 import { ReceiveSlots } from './receive-slots.js';
 import { allocatePages } from './whole-pages.js';
 
+/** Names no connection. */
+const NO_HANDLE: Handle = 0;
+
 /** Receive slots that the accepted connections of one device share. The engine says which of them may use how many. */
-export class ReceivePool {
+class ReceivePool {
   /** Names it in releases. */
   readonly number: number;
   readonly receives: ReceiveSlots;
-  /** Whose message a slot holds; 0 where it holds none. */
-  readonly #holders: Int32Array;
+  /** Whose message a slot holds. */
+  readonly #holders: (PoolShare | undefined)[];
 
   constructor(addon: Addon, number: number, memory: ReceivePoolMemory) {
     this.number = number;
@@ -22,26 +25,63 @@ export class ReceivePool {
       slotBytes,
       slots,
     });
-    this.#holders = new Int32Array(slots);
+    this.#holders = new Array(slots).fill(undefined);
   }
 
-  hold(slot: number, holder: Handle): void {
+  hold(slot: number, holder: PoolShare): void {
     this.#holders[slot] = holder;
   }
 
   /** Whether `holder` had the slot until now. */
-  letGo(slot: number, holder: Handle): boolean {
+  letGo(slot: number, holder: PoolShare): boolean {
     if (this.#holders[slot] !== holder) return false;
-    this.#holders[slot] = 0;
+    this.#holders[slot] = undefined;
     return true;
   }
 
   /** The slots that hold messages of `holder`. */
-  heldBy(holder: Handle): number[] {
+  heldBy(holder: PoolShare): number[] {
     const held: number[] = [];
     for (let slot = this.#holders.indexOf(holder); slot >= 0; slot = this.#holders.indexOf(holder, slot + 1))
       held.push(slot);
     return held;
+  }
+}
+
+/**
+ * What one connection has of a pool: the slots that hold its messages. They may be held for longer than it lives, and even until its
+ * handle is another one's.
+ */
+export class PoolShare {
+  readonly pool: ReceivePool;
+  readonly #engine: RdmaEngine;
+  #handle: Handle;
+
+  constructor(engine: RdmaEngine, pool: ReceivePool, handle: Handle) {
+    this.#engine = engine;
+    this.pool = pool;
+    this.#handle = handle;
+  }
+
+  /** A message has arrived in the slot. */
+  hold(slot: number): void {
+    this.pool.hold(slot, this);
+  }
+
+  /** Nobody needs that message any more. */
+  release(slot: number): void {
+    if (this.pool.letGo(slot, this)) this.#engine.submitRelease(this.#handle, slot, this.pool.number);
+  }
+
+  /** Nobody needs any of its messages any more. */
+  releaseAll(): void {
+    for (const slot of this.pool.heldBy(this)) this.release(slot);
+  }
+
+  /** The engine holds nothing of the connection any more. Answers whether messages of it are still held. */
+  end(): boolean {
+    this.#handle = NO_HANDLE;
+    return this.pool.heldBy(this).length > 0;
   }
 }
 
@@ -51,11 +91,7 @@ export class ReceivePools {
   readonly #options: SharedReceiveQueueOptions;
   readonly #pools = new Map<number, { readonly pool: ReceivePool; users: number }>();
   /** Frees what a connection held that ended with messages which nobody has read. */
-  readonly #forgotten = new FinalizationRegistry<{ pool: ReceivePool; handle: Handle }>(
-    ({ pool, handle }) => {
-      for (const slot of pool.heldBy(handle)) this.release(pool, handle, slot);
-    },
-  );
+  readonly #forgotten = new FinalizationRegistry<PoolShare>((share) => share.releaseAll());
 
   constructor(engine: RdmaEngine, options: SharedReceiveQueueOptions) {
     this.#engine = engine;
@@ -63,10 +99,10 @@ export class ReceivePools {
   }
 
   /**
-   * The pool for a request, to be left again.
+   * A share for a request, in the pool of its device; to be left again.
    * @throws VerbmqError or what the addon throws
    */
-  join(request: Handle): ReceivePool {
+  join(request: Handle): PoolShare {
     let entry = this.#pools.get(this.#engine.native.joinReceivePool(request));
     if (entry === undefined) {
       const pool = this.#make(request);
@@ -74,18 +110,15 @@ export class ReceivePools {
       this.#pools.set(pool.number, entry);
     }
     entry.users++;
-    return entry.pool;
+    return new PoolShare(this.#engine, entry.pool, request);
   }
 
   /** The engine holds nothing of the connection any more. `owner` is what a reader of its messages still refers to. */
-  leave(pool: ReceivePool, handle: Handle, owner: object): void {
-    const entry = this.#pools.get(pool.number);
-    if (entry !== undefined && --entry.users === 0) this.#pools.delete(pool.number);
-    if (pool.heldBy(handle).length > 0) this.#forgotten.register(owner, { pool, handle });
-  }
-
-  release(pool: ReceivePool, handle: Handle, slot: number): void {
-    if (pool.letGo(slot, handle)) this.#engine.submitRelease(handle, slot, pool.number);
+  leave(share: PoolShare, owner: object): void {
+    const { number } = share.pool;
+    const entry = this.#pools.get(number);
+    if (entry !== undefined && --entry.users === 0) this.#pools.delete(number);
+    if (share.end()) this.#forgotten.register(owner, share);
   }
 
   #make(request: Handle): ReceivePool {

@@ -2,7 +2,7 @@ import { endianness } from 'node:os';
 import { markReused } from '@verbmq/core/transport-kit';
 import type { Addon, ConnectionMemory } from './binding.js';
 import type { SlotOptions } from './options.js';
-import type { ReceivePool } from './receive-pool.js';
+import type { PoolShare } from './receive-pool.js';
 import { ReceiveSlots } from './receive-slots.js';
 import { allocatePages } from './whole-pages.js';
 
@@ -25,7 +25,7 @@ export class Slab implements ConnectionMemory {
   readonly windowBytes: number;
   readonly sharesReceives: boolean;
   /** Where the receive slots are shared. */
-  readonly pool: ReceivePool | undefined;
+  readonly share: PoolShare | undefined;
   /** Where messages arrive: in this slab, or in that of the pool. */
   readonly receives: ReceiveSlots;
   /** Where the payload of the first send slot starts. */
@@ -45,14 +45,14 @@ export class Slab implements ConnectionMemory {
     addon: Addon,
     options: SlotOptions & { receiveWindowBytes: number },
     maxMessageBytes: number,
-    pool?: ReceivePool,
+    share?: PoolShare,
   ) {
     const { headerBytes, gateWords } = addon.layout;
-    const sharesReceives = pool !== undefined;
+    const sharesReceives = share !== undefined;
     const receiveBytes = sharesReceives ? 0 : receiveBytesOf(addon, options);
     const total = Slab.bytesFor(addon, options, sharesReceives);
     this.sharesReceives = sharesReceives;
-    this.pool = pool;
+    this.share = share;
     const { memory, start } = allocatePages(addon, total);
     markReused(memory);
     this.slab = memory;
@@ -67,7 +67,7 @@ export class Slab implements ConnectionMemory {
     this.bytes = new Uint8Array(this.slab);
     this.words = new Int32Array(this.slab);
     this.receives =
-      pool?.receives ??
+      share?.pool.receives ??
       new ReceiveSlots({
         memory,
         base: start + headerBytes,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "completion.h"
 #include "hardware.h"
@@ -175,7 +176,8 @@ queue_pair* make_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init, int& error_n
   pair->recv_cq = init->recv_cq;
   pair->srq = init->srq;
   pair->handle = w.next_handle();
-  pair->qp_num = pair->handle;
+  const bool reused = set.queue_pair_numbers_reused != 0 && w.last_destroyed_queue_pair != 0;
+  pair->qp_num = reused ? std::exchange(w.last_destroyed_queue_pair, 0) : pair->handle;
   pair->state = IBV_QPS_RESET;
   pair->qp_type = init->qp_type;
   pair->capacity = init->cap;
@@ -219,6 +221,7 @@ void destroy_queue_pair(lock_guard& lock, queue_pair* pair) {
   --static_cast<protection_domain*>(pair->pd)->children;
   unpin(pair->pinned);
   w.queue_pairs.erase(pair->qp_num);
+  w.last_destroyed_queue_pair = pair->qp_num;
   --w.live["qp"];
   delete pair;
 }

@@ -40,6 +40,8 @@ namespace simverbs {
   setting(writes_carry_immediates, 0)                                                                               \
   /* a work request that is refused is not named */                                                                    \
   setting(refusals_unnamed, 0)                                                                                      \
+  /* a queue pair gets the number of the one that was destroyed last */                                              \
+  setting(queue_pair_numbers_reused, 0)                                                                             \
   /* completions on their way to a queue get there just before it is armed, so that no event tells of them */        \
   setting(completions_race_arming, 0)                                                                               \
   /* where the memory of a shared receive is looked for; else in the domain of the shared receive queue */               \

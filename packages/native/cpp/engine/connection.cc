@@ -28,7 +28,7 @@ connection::~connection() {
   id_->destroy_queue_pair();
   if (!joined_) return;
   for (const uint32_t slot : free_slots_) pool_->give_back(slot);
-  pool_->leave(share_, queue_pair_number_);
+  pool_->leave(share_, queue_pair_number_, self_);
 }
 
 void connection::create_queue_pair(device_resources& device) {

@@ -229,7 +229,7 @@ class engine {
   std::shared_ptr<receive_pool> find_pool(uint32_t number) const;
   void post_pools();
   void fail_pool(const std::shared_ptr<receive_pool>& failed, const std::string& why);
-  void release_orphan(uint32_t pool, handle held_by, uint32_t slot);
+  void release_late(uint32_t pool, handle by, uint32_t slot);
   /// Lets the device finish with the receives that it has taken for a connection. False when there is nothing to wait for.
   bool drain(connection& of);
   /// Dooms again those that are drained, or have waited long enough; true when there are any.

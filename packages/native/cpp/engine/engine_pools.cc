@@ -74,8 +74,8 @@ void engine::post_pools() {
   }
 }
 
-void engine::release_orphan(uint32_t pool, handle held_by, uint32_t slot) {
-  if (const auto shared = find_pool(pool)) shared->give_back_orphan(slot, held_by);
+void engine::release_late(uint32_t pool, handle by, uint32_t slot) {
+  if (const auto shared = find_pool(pool)) shared->give_back_late(slot, by);
 }
 
 void engine::handle_pool_event(const device_event& event) {

@@ -38,7 +38,7 @@ size_t engine::submit_one(const event_record* record, size_t available) {
   connection* of = find(name);
   if (of == nullptr) {
     // A message may be held for longer than its connection lives.
-    if (kind == submission_kind::release) release_orphan(static_cast<uint32_t>(record->b), name, static_cast<uint32_t>(record->a));
+    if (kind == submission_kind::release) release_late(static_cast<uint32_t>(record->b), name, static_cast<uint32_t>(record->a));
     return taken;
   }
 

@@ -32,7 +32,7 @@ enum class event_kind : int32_t {
 
 enum class submission_kind : int32_t {
   send = 1,     // a: send slot, b: payload bytes behind the slot's header
-  release = 2,  // a: receive slot, b: number of its pool, or 0
+  release = 2,  // a: receive slot, b: number of its pool, or 0; of handle 0 when its connection has ended
   ping = 3,
   fence = 4,  // learn soon that everything submitted so far is complete
   // These are operation_submissions.

@@ -20,6 +20,10 @@ bool wants_one_domain(const ibv_device_attr& attributes) {
          std::end(rxe_vendor_ids);
 }
 
+// Holds slots of connections that have left. It names no connection: another one may get the handle of one that has left before the last
+// of its messages is released.
+const handle orphaned = handle::from_value(UINT32_MAX);
+
 // The device warns when fewer are left. With credits that is no fault: it only says that the pool is in full use.
 uint32_t low_mark(uint32_t slots) { return std::max(1u, slots / 16); }
 
@@ -69,14 +73,15 @@ void receive_pool::join(pool_share& share, uint32_t ceiling) {
   share.window = share.quota = guaranteed_data_slots;
 }
 
-void receive_pool::leave(pool_share& share, uint32_t queue_pair_number) noexcept {
-  const auto user = users_.find(queue_pair_number);
-  if (user != users_.end()) {
-    orphans_ += static_cast<uint32_t>(std::count_if(holders_.begin(), holders_.end(), [&](const handle& holder) {
-      return holder.value() == user->second.value();
-    }));
-    users_.erase(user);
+void receive_pool::leave(pool_share& share, uint32_t queue_pair_number, handle by) noexcept {
+  for (handle& holder : holders_) {
+    if (holder.value() != by.value()) continue;
+    holder = orphaned;
+    ++orphans_;
   }
+  // A new queue pair may have the number already: the device gives it away before this connection leaves.
+  const auto user = users_.find(queue_pair_number);
+  if (user != users_.end() && user->second.value() == by.value()) users_.erase(user);
   set_quota(share, 0);
   --connections_;
 }
@@ -96,9 +101,9 @@ void receive_pool::give_back(uint32_t slot) {
   free_.push_back(slot);
 }
 
-void receive_pool::give_back_orphan(uint32_t slot, handle held_by) {
-  if (!is_held_by(slot, held_by)) return;
-  --orphans_;
+void receive_pool::give_back_late(uint32_t slot, handle by) {
+  if (is_held_by(slot, orphaned)) --orphans_;
+  else if (!is_held_by(slot, by)) return;
   give_back(slot);
 }
 

@@ -74,7 +74,8 @@ class receive_pool {
   /// Throws verbs_error "receive-pool-full".
   void join(pool_share& share, uint32_t ceiling);
   void use(uint32_t queue_pair_number, handle by) { users_[queue_pair_number] = by; }
-  void leave(pool_share& share, uint32_t queue_pair_number) noexcept;
+  /// What the application still holds of `by`'s messages comes back later.
+  void leave(pool_share& share, uint32_t queue_pair_number, handle by) noexcept;
   /// Who has the queue pair; a handle of 0 when it is gone.
   handle user_of(uint32_t queue_pair_number) const noexcept;
 
@@ -86,8 +87,8 @@ class receive_pool {
   }
   /// Nobody needs the content any more.
   void give_back(uint32_t slot);
-  /// JavaScript lets go of a message whose connection has ended. Anything else is ignored.
-  void give_back_orphan(uint32_t slot, handle held_by);
+  /// JavaScript lets go of a message of `by`'s, which is ending or has ended. Anything else is ignored.
+  void give_back_late(uint32_t slot, handle by);
   /// Posts what was given back. False when the device refuses: the pool has failed.
   bool post();
   /// It is of no more use, and those that share it end; another one takes its place. The first reason counts.
@@ -126,7 +127,7 @@ class receive_pool {
   std::shared_ptr<shared_receive_queue> queue_;
 
   std::unordered_map<uint32_t, handle> users_;
-  std::vector<handle> holders_;  // by slot; 0 when it is posted or waits to be
+  std::vector<handle> holders_;  // by slot; 0 when it is posted or waits to be, `orphaned` when its connection has left
   std::vector<uint32_t> free_;
   std::vector<ibv_recv_wr> requests_;
   std::vector<ibv_sge> pieces_;
@@ -134,7 +135,7 @@ class receive_pool {
   uint32_t connections_ = 0;
   uint32_t borrowers_ = 0;  // connections to which something is lent
   uint32_t lent_ = 0;       // beyond what is guaranteed, of all connections
-  uint32_t orphans_ = 0;    // slots that JavaScript holds of connections that have ended
+  uint32_t orphans_ = 0;    // slots that JavaScript holds of connections that have left
   bool low_ = false;
   uint32_t ran_low_ = 0;
   std::string failure_;
