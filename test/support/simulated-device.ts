@@ -42,6 +42,7 @@ export type Counter =
   | 'lost-cq-events'
   | 'cm-events'
   | 'async-events'
+  | 'contexts-reused'
   | 'busy';
 
 /** Events of rdma_cm, with the numbers of rdma_cma.h. */

@@ -64,7 +64,7 @@ void simverbs_set_port(int active);
 int64_t simverbs_live(const char* kind);
 /// What has happened since the last reset: "cq-overruns", "rnr-answers", "rnr-wait-us", "retries", "flushed", "send-chains"
 /// and "receive-chains" (calls of ibv_post_send and ibv_post_recv), "inline" and "signalled" (work requests posted so),
-/// "sends", "reads", "writes", "atomics", "cq-events", "lost-cq-events", "cm-events", "async-events", "busy" (calls refused
+/// "sends", "reads", "writes", "atomics", "cq-events", "lost-cq-events", "cm-events", "async-events", "contexts-reused", "busy" (calls refused
 /// because children live).
 int64_t simverbs_count(const char* what);
 

@@ -113,6 +113,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context, ibv_c
   queue->context = context;
   queue->channel = channel;
   queue->cq_context = cq_context;
+  note_context(cq_context);
   queue->handle = w.next_handle();
   queue->cqe = entries;
   queue->pinned = pinned;

@@ -224,7 +224,7 @@ int64_t simverbs_count(const char* what) {
   lock_guard lock(w.mutex);
   for (const char* known : {"cq-overruns", "rnr-answers", "rnr-wait-us", "retries", "flushed", "send-chains",
                             "receive-chains", "inline", "signalled", "sends", "reads", "writes", "atomics", "cq-events",
-                            "lost-cq-events", "cm-events", "async-events", "busy"}) {
+                            "lost-cq-events", "cm-events", "async-events", "contexts-reused", "busy"}) {
     if (std::string(known) == what) return w.counts[what];
   }
   return refused();

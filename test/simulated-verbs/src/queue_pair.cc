@@ -171,6 +171,7 @@ queue_pair* make_queue_pair(ibv_pd* domain, ibv_qp_init_attr* init, int& error_n
   auto* pair = new queue_pair();
   pair->context = domain->context;
   pair->qp_context = init->qp_context;
+  note_context(init->qp_context);
   pair->pd = domain;
   pair->send_cq = init->send_cq;
   pair->recv_cq = init->recv_cq;

@@ -22,6 +22,7 @@ ibv_srq* ibv_create_srq(ibv_pd* domain, ibv_srq_init_attr* init) {
   auto* queue = new shared_receive_queue();
   queue->context = domain->context;
   queue->srq_context = init->srq_context;
+  note_context(init->srq_context);
   queue->pd = domain;
   queue->handle = w.next_handle();
   queue->capacity = init->attr.max_wr;

@@ -21,6 +21,11 @@ void misuse(lock_guard& lock, const char* what) {
   for (;;) pause();
 }
 
+void note_context(const void* given) {
+  world& w = the_world();
+  if (given != nullptr && !w.contexts.insert(given).second) ++w.counts["contexts-reused"];
+}
+
 bool pin(size_t bytes) {
   world& w = the_world();
   int64_t& pinned = w.live["pinned-bytes"];

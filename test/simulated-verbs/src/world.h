@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,7 @@ struct world {
 
   /// A number no object has had before.
   uint32_t next_handle() { return ++last_handle_; }
+  std::set<const void*> contexts;  // that were given to any object
   uint32_t last_destroyed_queue_pair = 0;  // 0 when its number was given away
   queue_pair* find_queue_pair(uint32_t number) {
     const auto found = queue_pairs.find(number);
@@ -60,6 +62,9 @@ void make_devices();
 
 /// Counts a call and tells the errno it shall fail with, or 0. The lock is held.
 inline int call_fails(const char* symbol) { return the_world().faults.next_call(symbol); }
+
+/// Counts contexts that an object is given after another one, which events may still be on their way of.
+void note_context(const void* given);
 
 /// Counts pinned memory against the limit; false when it does not fit.
 bool pin(size_t bytes);

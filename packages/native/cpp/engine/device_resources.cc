@@ -75,18 +75,20 @@ void device_resources::arm() {
   }
 }
 
-void device_resources::retire(const void* queue) noexcept {
-  for (shard& each : shards_) each.failed = each.failed || each.queue.get() == queue;
+void device_resources::retire(object_name queue) noexcept {
+  for (shard& each : shards_) each.failed = each.failed || each.queue->name() == queue;
 }
 
 void device_resources::fail(shard& failed, const verbs_error& why) {
   failed.failed = true;
-  failed_queues_.push_back({failed.queue.get(), why});
+  failed_queues_.push_back({failed.queue->name(), why});
 }
 
 void device_resources::consume_events() {
-  while (completion_queue* queue = read_completion_event(*channel_)) {
-    queue->note_event();
+  while (const object_name name = read_completion_event(*channel_)) {
+    for (shard& each : shards_) {
+      if (each.queue->name() == name) each.queue->note_event();
+    }
     // One event for each armed queue at most; a second read of a single queue would only find the channel empty.
     if (shards_.size() == 1) break;
   }

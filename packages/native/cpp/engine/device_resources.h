@@ -51,9 +51,9 @@ class device_resources : public std::enable_shared_from_this<device_resources> {
   /// Arms every queue.
   void arm();
   /// Takes no more connections onto a queue that has failed, and leaves it alone.
-  void retire(const void* queue) noexcept;
+  void retire(object_name queue) noexcept;
   struct failed_queue {
-    const void* queue;  // as a device_event's subject
+    object_name queue;
     verbs_error why;
   };
   /// Queues that could not be polled or armed since the last call; they are retired already.

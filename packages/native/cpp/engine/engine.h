@@ -193,8 +193,8 @@ class engine {
   /// What every connection and listener stands on has failed. Nothing is asked of it any more.
   void fail_channel(const verbs_error& error);
   /// Dooms the connections that use this queue pair or completion queue.
-  void fail_users_of(const void* queue, const failure& why);
-  void lose_users_of(const void* queue, const failure& why);
+  void fail_users_of(object_name queue, const failure& why);
+  void lose_users_of(object_name queue, const failure& why);
   void fail_queues(device_resources& device);
   /// Nothing on this device can work any more. Listeners on it hear of a removal themselves.
   void lose_device(ibv_context* context, const std::string& event);
@@ -205,7 +205,7 @@ class engine {
   void notify(ibv_context* context, const std::string& event, int port = 0);
   void handle_device_event(device_resources& device, const device_event& event);
   void handle_pool_event(const device_event& event);
-  void was_drained(const void* queue_pair);
+  void was_drained(object_name queue_pair);
 
   std::optional<cm_event> next_cm_event();
   void handle_cm_event(const cm_event& event);

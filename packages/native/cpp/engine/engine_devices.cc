@@ -73,7 +73,7 @@ void engine::handle_device_event(device_resources& device, const device_event& e
   }
 }
 
-void engine::fail_users_of(const void* queue, const failure& why) {
+void engine::fail_users_of(object_name queue, const failure& why) {
   for (const auto& [number, shared] : pools_) {
     const auto pool = shared.lock();
     if (pool && pool->completes_on(queue)) fail_pool(pool, why.message);
@@ -83,7 +83,7 @@ void engine::fail_users_of(const void* queue, const failure& why) {
   }
 }
 
-void engine::lose_users_of(const void* queue, const failure& why) {
+void engine::lose_users_of(object_name queue, const failure& why) {
   for (const entry& each : entries_) {
     if (each.peer && each.peer->id().stands_on(queue)) lose(*each.peer, why);
   }

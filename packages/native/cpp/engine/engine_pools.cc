@@ -109,7 +109,7 @@ bool engine::drain(connection& of) {
   return true;
 }
 
-void engine::was_drained(const void* queue_pair) {
+void engine::was_drained(object_name queue_pair) {
   for (const handle each : draining_) {
     connection* of = find(each);
     if (of != nullptr && of->id().stands_on(queue_pair)) of->drained = true;

@@ -62,8 +62,8 @@ class receive_pool {
   uint32_t lent() const noexcept { return lent_; }
   uint32_t ran_low() const noexcept { return ran_low_; }
   bool is_on(const ibv_context* device) const noexcept { return device == context_; }
-  bool is_queue(const void* subject) const noexcept { return queue_->is(subject); }
-  bool completes_on(const void* queue) const noexcept { return reservation_->queue().get() == queue; }
+  bool is_queue(object_name subject) const noexcept { return queue_->is(subject); }
+  bool completes_on(object_name queue) const noexcept { return reservation_->queue()->name() == queue; }
 
   /// The protection domain for a connection: its own, so that no key of one peer opens what belongs to another; or the
   /// pool's, where the device looks for the memory of shared receives in the domain of the queue pair.

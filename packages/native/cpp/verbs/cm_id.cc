@@ -4,11 +4,10 @@
 
 #include <arpa/inet.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdint>
 #include <utility>
 
+#include "verbs/object_name.h"
 #include "verbs/verbs_error.h"
 
 namespace verbmq {
@@ -19,12 +18,6 @@ namespace {
 void check(int result, const char* call, const std::string& what = {}) {
   if (result == 0) return;
   throw call_failed(call, result > 0 ? result : (errno != 0 ? errno : EIO), what);
-}
-
-// A report about a queue pair may be read after that is gone, so its name is none that another one had before.
-void* unused_name() {
-  static std::atomic<uintptr_t> last{0};
-  return reinterpret_cast<void*>(++last);
 }
 
 }  // namespace
@@ -102,7 +95,7 @@ queue_pair_limits cm_id::create_queue_pair(std::shared_ptr<protection_domain> do
   shared_ = std::move(shared);
   for (;;) {
     ibv_qp_init_attr attributes{};
-    attributes.qp_context = unused_name();
+    attributes.qp_context = const_cast<void*>(unused_name_any_thread());
     attributes.qp_type = IBV_QPT_RC;
     attributes.send_cq = queue_->get();
     attributes.recv_cq = shared_.queue != nullptr ? shared_.completions->get() : queue_->get();
@@ -137,9 +130,10 @@ void detached_queue_pair::destroy_any_thread() noexcept {
   if (ibv_qp* destroyed = std::exchange(queue_pair_, nullptr)) library_->destroy_plain_qp(destroyed);
 }
 
-bool cm_id::stands_on(const void* subject) const noexcept {
-  return subject != nullptr && id_->qp != nullptr &&
-         (subject == id_->qp->qp_context || subject == queue_.get() || subject == shared_.completions.get());
+bool cm_id::stands_on(object_name subject) const noexcept {
+  if (subject == nullptr || id_->qp == nullptr) return false;
+  return subject == id_->qp->qp_context || (queue_ && subject == queue_->name()) ||
+         (shared_.completions && subject == shared_.completions->name());
 }
 
 void cm_id::connect(const rdma_conn_param& parameters) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "verbs/completion_queue.h"
+#include "verbs/object_name.h"
 #include "verbs/protection_domain.h"
 #include "verbs/verbs_library.h"
 
@@ -110,7 +111,7 @@ class cm_id {
   /// Gives it away instead. What it stands on stays until `destroy_queue_pair`, or the end of this identifier.
   detached_queue_pair detach_queue_pair() noexcept;
   /// Whether a device_event's subject is the queue pair of this identifier, or its completion queue.
-  bool stands_on(const void* subject) const noexcept;
+  bool stands_on(object_name subject) const noexcept;
 
   void connect(const rdma_conn_param& parameters);
   void accept(const rdma_conn_param& parameters);

@@ -30,7 +30,7 @@ completion_queue::completion_queue(std::shared_ptr<completion_channel> channel, 
     : channel_(std::move(channel)), queue_(nullptr) {
   const device_context& context = channel_->context();
   errno = 0;
-  queue_ = context.library().create_cq(context.get(), entries, this, channel_->get(), 0);
+  queue_ = context.library().create_cq(context.get(), entries, const_cast<void*>(name_), channel_->get(), 0);
   if (queue_ == nullptr) {
     throw call_failed("ibv_create_cq", errno != 0 ? errno : EIO, std::to_string(entries) + " entries");
   }
@@ -63,11 +63,11 @@ void completion_queue::acknowledge() noexcept {
   unacknowledged_ = 0;
 }
 
-completion_queue* read_completion_event(const completion_channel& channel) {
+object_name read_completion_event(const completion_channel& channel) {
   ibv_cq* queue = nullptr;
-  void* owner = nullptr;
-  if (channel.context().library().get_cq_event(channel.get(), &queue, &owner) != 0) return nullptr;
-  return static_cast<completion_queue*>(owner);
+  void* name = nullptr;
+  if (channel.context().library().get_cq_event(channel.get(), &queue, &name) != 0) return nullptr;
+  return name;
 }
 
 }  // namespace verbmq

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "verbs/device_context.h"
+#include "verbs/object_name.h"
 
 namespace verbmq {
 
@@ -33,6 +34,7 @@ class completion_queue {
   completion_queue& operator=(const completion_queue&) = delete;
 
   ibv_cq* get() const noexcept { return queue_; }
+  object_name name() const noexcept { return name_; }
   int entries() const noexcept { return queue_->cqe; }
 
   /// Takes up to `count` completions; throws verbs_error when the queue itself has failed.
@@ -46,11 +48,12 @@ class completion_queue {
   void acknowledge() noexcept;
 
   std::shared_ptr<completion_channel> channel_;
+  const object_name name_ = unused_name_any_thread();
   ibv_cq* queue_;
   unsigned unacknowledged_ = 0;
 };
 
-/// Reads one event without blocking; nullptr when there is none. Call note_event() on the queue returned.
-completion_queue* read_completion_event(const completion_channel& channel);
+/// Reads one event without blocking; nullptr when there is none. Call note_event() on the queue that has this name.
+object_name read_completion_event(const completion_channel& channel);
 
 }  // namespace verbmq

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "verbs/device_context.h"
+#include "verbs/object_name.h"
 
 namespace verbmq {
 
@@ -13,7 +14,7 @@ namespace verbmq {
 struct device_event {
   ibv_event_type type;
   int port;             // the port that it is about, or 0
-  const void* subject;  // the context of the queue that it is about, or nullptr: to be compared, not to be used
+  object_name subject;  // the queue that it is about, or nullptr
 
   bool operator==(const device_event& other) const noexcept {
     return type == other.type && port == other.port && subject == other.subject;

@@ -11,7 +11,7 @@ namespace verbmq {
 shared_receive_queue::shared_receive_queue(std::shared_ptr<protection_domain> domain, uint32_t depth)
     : domain_(std::move(domain)), queue_(nullptr) {
   ibv_srq_init_attr attributes{};
-  attributes.srq_context = this;
+  attributes.srq_context = const_cast<void*>(name_);
   attributes.attr.max_wr = depth;
   attributes.attr.max_sge = 1;
   errno = 0;

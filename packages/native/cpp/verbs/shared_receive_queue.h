@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "verbs/object_name.h"
 #include "verbs/protection_domain.h"
 
 namespace verbmq {
@@ -24,9 +25,10 @@ class shared_receive_queue {
   /// cannot tell: it is only a warning.
   void warn_below(uint32_t receives) noexcept;
   /// Whether a device_event's subject is this queue.
-  bool is(const void* subject) const noexcept { return subject == this; }
+  bool is(object_name subject) const noexcept { return subject == name_; }
 
  private:
+  const object_name name_ = unused_name_any_thread();
   std::shared_ptr<protection_domain> domain_;
   ibv_srq* queue_;
 };
