@@ -35,7 +35,7 @@ export const guestParts = [
     // What depends on how the device ends, refuses, and does without atomics, and the layers above it.
     args: [
       ...['--project', 'guest', 'conformance/rdma', 'native/ends', 'native/peer-death'],
-      ...['one-sided', 'rpc/rdma', 'queue/rdma', 'pubsub/rdma'],
+      ...['one-sided', 'auto/moving', 'rpc/rdma', 'queue/rdma', 'pubsub/rdma'],
     ],
     timeLimitMs: 45 * minute,
   }),

@@ -5,6 +5,7 @@ import { type AnyConnectOptions, type AnyListenOptions, VerbmqTransport } from '
 import type { SetUp } from '../set-up.js';
 import type { SimulatedDevice } from '../simulated-device.js';
 import { memorySetUp } from './memory.js';
+import { type RdmaAddresses, rdmaSetUp } from './rdma.js';
 import { simulatedRdmaSetUp } from './rdma-simulated.js';
 import { tcpSetUp } from './tcp.js';
 
@@ -80,6 +81,25 @@ export function autoOverTcpSetUp(below: SetUp): SetUp {
     boundaries: below.boundaries.flatMap((length) => [length - HEADER_BYTES, length]),
     peer: { ...below.peer, module: 'verbmq', name: 'VerbmqTransport', options },
     createTransport: (own) => new BoundTransport({ ...options, ...own }),
+  };
+}
+
+/** Auto as users have it, upon TCP, on a machine with RDMA on the device that has these addresses. */
+export function autoOverRdmaSetUp(addresses: RdmaAddresses): SetUp {
+  const [tcp, rdma] = [tcpSetUp(), rdmaSetUp(addresses)];
+  const { listen, source } = addresses;
+  const options = {
+    resumeWindowMs: RESUME_WINDOW_MS,
+    rdma: source === undefined ? {} : { localAddress: source },
+  };
+  return {
+    ...tcp,
+    ...AUTO,
+    boundaries: [...tcp.boundaries, ...rdma.boundaries].map((length) => length - HEADER_BYTES),
+    peer: { module: 'verbmq', name: 'VerbmqTransport', options },
+    createTransport: (own) => new VerbmqTransport({ ...options, ...own }),
+    listenAddress: () => ({ host: listen, port: 0 }),
+    deadAddress: () => ({ host: listen, port: 1 }),
   };
 }
 
