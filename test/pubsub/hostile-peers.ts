@@ -4,6 +4,7 @@ import { rpcStats, serve } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import {
   BODIES,
+  brokenText,
   CREDIT,
   ERROR,
   ITEM_TO_CALLER,
@@ -79,6 +80,24 @@ export function hostilePeers(setUp: SetUp): void {
       expect('polluted' in body).toBe(false);
       expect('polluted' in {}).toBe(false);
     });
+  });
+
+  test('an event is no longer than one may be, however it was sent: else it would end all subscribers', async () => {
+    const { broker, raw } = await attacked({ maxEventBytes: 10_000 });
+    const { client: near, server: far } = await connectPair(setUp);
+    serve(far, broker.service);
+    const events = pubsub(near, { maxBodyBytes: 10_000 }).subscribe<string>('a');
+    await events.ready;
+    await take(raw, 1); // the names of the methods
+    const publication = [0x82, ...packedText('topic'), ...packedText('a'), ...packedText('body')];
+    for (const [i, bytes] of [5000, 3000].entries())
+      raw.trySend(Uint8Array.from(named(i + 1, 'pubsub:publish', 0, ...publication, ...brokenText(bytes))));
+    const [refusal, answer] = await take(raw, 2);
+    expect((refusal as Uint8Array)[0]).toBe(ERROR);
+    expect(Buffer.from(refusal as Uint8Array).toString()).toContain('ERR_VERBMQ_MESSAGE_TOO_LARGE');
+    expect((answer as Uint8Array)[0]).toBe(RESULT);
+    expect((await events.next()).value).toMatchObject({ body: '\ufffd'.repeat(3000), dropped: 0 });
+    expect(() => broker.publish('a', new Uint8Array(12_000))).toThrow(/maxEventBytes/);
   });
 
   describe('a subscriber that is an attack', () => {

@@ -1,9 +1,11 @@
 // Longer than 300 lines: it is one list of what a peer can try.
-import { type QueueBrokerOptions, queue } from '@verbmq/core/queue';
-import { rpcStats } from '@verbmq/core/rpc';
+import { MsgpackCodec } from '@verbmq/core/codec';
+import { QueueBroker, type QueueBrokerOptions, queue } from '@verbmq/core/queue';
+import { rpcStats, serve } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import {
   BODIES,
+  brokenText,
   ERROR,
   ITEM,
   METADATA,
@@ -21,6 +23,7 @@ import { take } from '../support/messages.js';
 import { connectPair } from '../support/pair.js';
 import { type SetUp, scaled } from '../support/set-up.js';
 import { type Attacked, anything, attackedBy, first, honest, silence } from './attacked.js';
+import { take as takeJobs } from './support.js';
 
 /** A push as msgpack has it, of a body that is given in bytes. */
 const pushOf = (name: string, ...body: number[]): number[] => [
@@ -60,6 +63,49 @@ export function hostilePeers(setUp: SetUp): void {
       expect('polluted' in (body as object)).toBe(false);
       expect('polluted' in {}).toBe(false);
       expect(broker.stats('__proto__')).toMatchObject({ acknowledged: 1 });
+    });
+  });
+
+  describe('a push that its broker takes', () => {
+    // Else it would end every consumer that it is given to.
+    test.each([undefined, { a: 'b' }])(
+      'is read by consumers with the same codec, though it is at its limits: headers %o',
+      async (headers) => {
+        const codec = new MsgpackCodec({ maxElements: 50, maxDepth: 3 });
+        const { client: near, server: far } = await connectPair(setUp);
+        const broker = new QueueBroker({ codec });
+        serve(far, broker.service, { codec });
+        const jobs = queue<unknown>(near, 'q', { codec });
+        const taken: unknown[] = [];
+        for (let n = 30; n < 50; n++) {
+          for (const body of [new Array(n).fill(0), Object.fromEntries(new Array(n >> 1).fill(0).entries())])
+            await jobs.push(body, { headers }).then(
+              () => taken.push(body),
+              ({ code }) => expect(code).toBe('ERR_VERBMQ_DECODE'),
+            );
+        }
+        await jobs.push([[0]], { headers }).then(() => taken.push([[0]]));
+        expect(taken.length).toBeGreaterThan(20);
+        expect(taken.length).toBeLessThan(40);
+        expect(await takeJobs(jobs.consume(), taken.length)).toEqual(taken);
+        expect(broker.stats('q')).toMatchObject({ redelivered: 0, ready: 0 });
+      },
+    );
+
+    test('is no longer as a job than one may be, however it was sent', async () => {
+      const { broker, raw } = await attacked({ maxJobBytes: 10_000 });
+      await take(raw, 1); // the names of the methods
+      const bodies = [brokenText(5000), brokenText(3000), [0xc5, 0x2e, 0xe0, ...new Array(12_000).fill(7)]];
+      for (const [i, body] of bodies.entries())
+        raw.trySend(Uint8Array.from(named(i + 1, 'queue:push', 0, ...pushOf('q', ...body))));
+      const answers = await take(raw, 3);
+      expect(answers.map((answer) => answer[0])).toEqual([ERROR, RESULT, ERROR]);
+      for (const refusal of [answers[0], answers[2]])
+        expect(Buffer.from(refusal as Uint8Array).toString()).toContain('ERR_VERBMQ_MESSAGE_TOO_LARGE');
+      expect(broker.stats('q')).toMatchObject({ ready: 1, pushed: 1 });
+      await expect(broker.push('q', new Uint8Array(12_000))).rejects.toThrow(/maxJobBytes/);
+      const jobs = queue<unknown>(await honest(setUp, broker), 'q', { maxBodyBytes: 10_000 });
+      expect(await first(jobs)).toBe('\ufffd'.repeat(3000));
     });
   });
 

@@ -21,10 +21,11 @@ describe('a broker that lies to a client of its queues', () => {
   test.each([
     ['nothing', null],
     ['a number', 5],
-    ['no tag', { attempt: 1, body: 1 }],
-    ['a bad tag', { tag: 'x', attempt: 1, body: 1 }],
-    ['headers that are none', { tag: 1, attempt: 1, body: 1, headers: { a: 1 } }],
-    ['a bad attempt', { tag: 1, attempt: null, body: 1 }],
+    ['an object', { tag: 1, attempt: 1, body: 1 }],
+    ['no tag', []],
+    ['a bad tag', ['x', 1, null, 1]],
+    ['headers that are none', [1, 1, { a: 1 }, 1]],
+    ['a bad attempt', [1, null, null, 1]],
   ])('%s as work ends that consumer alone', async (_, delivery) => {
     const { jobs, server, connection } = await lying({ 'queue:work': () => giving(delivery) });
     const read = async () => {
@@ -44,7 +45,7 @@ describe('a broker that lies to a client of its queues', () => {
   });
 
   test('work beyond what was asked for is not begun', async () => {
-    const work = Array.from({ length: 100 }, (_, tag) => ({ tag, attempt: 1, body: tag }));
+    const work = Array.from({ length: 100 }, (_, tag) => [tag, 1, null, tag]);
     const { jobs } = await lying({ 'queue:work': () => giving(...work) });
     const controller = new AbortController();
     let running = 0;
@@ -73,7 +74,7 @@ describe('a broker that lies to a client of its queues', () => {
           await gate.opened;
           for await (const { tag } of verdicts) if (heard.push(tag) === count) break;
         })();
-        for (let tag = 1; tag <= count; tag++) yield { tag, attempt: 1, body: tag };
+        for (let tag = 1; tag <= count; tag++) yield [tag, 1, null, tag];
         await all;
       },
     };
@@ -141,7 +142,7 @@ describe('a broker that lies to a client of its queues', () => {
 
   test('one that does not let its consumers go is not waited for', async () => {
     const { jobs, connection, server } = await lying({
-      'queue:work': () => giving({ tag: 1, attempt: 1, body: 1 }),
+      'queue:work': () => giving([1, 1, null, 1]),
     });
     for await (const job of jobs.consume({ leaveTimeoutMs: 20 })) {
       job.acknowledge();
@@ -162,7 +163,7 @@ describe('a broker that lies to a client of its queues', () => {
   });
 
   test('work that came before it ended is not begun: nobody can be told of it', async () => {
-    const work = Array.from({ length: 10 }, (_, tag) => ({ tag, attempt: 1, body: tag }));
+    const work = Array.from({ length: 10 }, (_, tag) => [tag, 1, null, tag]);
     const { jobs, server } = await lying({ 'queue:work': () => from(work) });
     const consumed = jobs.consume({ prefetch: 10 });
     const first = consumed.next();
@@ -175,7 +176,7 @@ describe('a broker that lies to a client of its queues', () => {
   test('one that gives work for ever is not read for ever by who leaves', async () => {
     const { jobs, server } = await lying({
       async *'queue:work'() {
-        for (let tag = 1; ; tag++) yield { tag, attempt: 1, body: new Uint8Array(1000) };
+        for (let tag = 1; ; tag++) yield [tag, 1, null, new Uint8Array(1000)];
       },
     });
     const consumed = jobs.consume({ leaveTimeoutMs: 20 });
@@ -187,7 +188,7 @@ describe('a broker that lies to a client of its queues', () => {
 
   test('a connection that is lost while work() leaves is told of', async () => {
     const { jobs, connection } = await lying({
-      'queue:work': () => giving({ tag: 1, attempt: 1, body: 1 }),
+      'queue:work': () => giving([1, 1, null, 1]),
     });
     const controller = new AbortController();
     const working = jobs.work(
@@ -200,3 +201,38 @@ describe('a broker that lies to a client of its queues', () => {
     expect((await verbmqErrorOf(working)).code).toBe('ERR_VERBMQ_ABORTED');
   });
 });
+
+  test('jobs beyond what was asked for leave nothing at one that takes for ever', async () => {
+    const [warm, count] = [10_000, 110_000];
+    const { jobs } = await lying({
+      async *'queue:work'(verdicts: AsyncIterable<unknown>) {
+        void (async () => {
+          for await (const _ of verdicts);
+        })();
+        for (let tag = 0; tag <= count; tag++) yield [tag, 1, null, tag];
+        await new Promise(() => {});
+      },
+    });
+    const controller = new AbortController();
+    const stuck = new Gate();
+    let before: InUse | undefined;
+    let after: InUse | undefined;
+    await jobs
+      .work(
+        async (body) => {
+          if (body === 0) {
+            await stuck.opened;
+            return;
+          }
+          await new Promise((resolve) => setImmediate(resolve));
+          if (body === warm) before = inUse();
+          if (body !== count) return;
+          after = inUse();
+          controller.abort();
+          stuck.open();
+        },
+        { concurrency: 2, signal: controller.signal, leaveTimeoutMs: 20 },
+      )
+      .catch(() => {});
+    expectNoMore(before as InUse, after as InUse);
+  });

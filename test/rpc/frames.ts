@@ -71,5 +71,13 @@ export const BODIES: [string, number[]][] = [
   ['a type of the codec', [0xd4, 0x72, 0x40, 0x90]],
 ];
 
+/** A text of so many bytes of which none is UTF-8: what is made of it takes three times as many when it is sent on. */
+export const brokenText = (bytes: number): number[] => [
+  0xda,
+  bytes >> 8,
+  bytes & 0xff,
+  ...new Array<number>(bytes).fill(0xff),
+];
+
 /** An object whose `__proto__` is another one, `polluted` for all who inherit from it. */
 export const POLLUTION = [0x81, ...packedText('__proto__'), 0x81, ...packedText('polluted'), 0xc3];

@@ -3,6 +3,7 @@ import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { VerbmqError } from '../contract/errors.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
+import { DEFAULT_MAX_BODY_BYTES } from '../rpc/limits.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallContext } from '../rpc/service.js';
 import { pubsubChannels } from './diagnostics.js';
@@ -23,6 +24,11 @@ export interface PubsubBrokerOptions {
    */
   readonly maxHeldBytes?: number;
   /** How many subscriptions there may be. Default 100,000. */
+  /**
+   * The longest event, in bytes as its subscribers get it; publishing a longer one fails with `ERR_VERBMQ_MESSAGE_TOO_LARGE`. No more than
+   * the `maxBodyBytes` of the subscribers, whom a longer one would end. Default 64 MiB.
+   */
+  readonly maxEventBytes?: number;
   readonly maxSubscriptions?: number;
   /** Default: nothing is logged. */
   readonly logger?: Logger;
@@ -66,6 +72,7 @@ export class PubsubBroker {
   readonly #maxQueued: number;
   readonly #maxQueuedBytes: number;
   readonly #maxSubscriptions: number;
+  readonly #maxEventBytes: number;
   readonly #tally: Tally;
   readonly #tree = new TopicTree<Subscriber>();
   readonly #subscribers = new Set<Subscriber>();
@@ -85,6 +92,7 @@ export class PubsubBroker {
     this.#maxQueuedBytes = bytes('maxQueuedBytes', options.maxQueuedBytes ?? 64 * MIB);
     this.#tally = new Tally(bytes('maxHeldBytes', options.maxHeldBytes ?? 1024 * MIB));
     this.#maxSubscriptions = checkInteger(
+    this.#maxEventBytes = bytes('maxEventBytes', options.maxEventBytes ?? DEFAULT_MAX_BODY_BYTES);
       'maxSubscriptions',
       options.maxSubscriptions ?? 100_000,
       1,
@@ -94,7 +102,8 @@ export class PubsubBroker {
 
   /**
    * Answers with the number of subscribers that get it: to whom it is sent, or for whom it waits.
-   * @throws TypeError for what is no topic or no headers, VerbmqError `ERR_VERBMQ_ENCODE`.
+   * @throws TypeError for what is no topic or no headers, VerbmqError `ERR_VERBMQ_ENCODE` and `ERR_VERBMQ_MESSAGE_TOO_LARGE`, where there are
+   *   subscribers.
    */
   publish(topic: string, body: unknown, options: { readonly headers?: MessageHeaders } = {}): number {
     if (!pubsubChannels.publish.hasSubscribers) return this.#pass(topic, body, options.headers);
@@ -108,9 +117,14 @@ export class PubsubBroker {
     const subscribers = this.#tree.match(topic);
     this.#published++;
     if (subscribers.size === 0) return 0;
-    const event = new Event(
-      new Uint8Array(this.#codec.encode({ topic, body, ...(headers && { headers }) }, 0)),
-    );
+    const encoded = this.#codec.encode({ topic, body, ...(headers && { headers }) }, 0);
+    if (encoded.byteLength > this.#maxEventBytes) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_MESSAGE_TOO_LARGE',
+        `an event of ${encoded.byteLength} bytes exceeds the ${this.#maxEventBytes} of this broker's maxEventBytes`,
+      );
+    }
+    const event = new Event(new Uint8Array(encoded));
     let reached = 0;
     for (const subscriber of subscribers) if (subscriber.offer(event)) reached++;
     return reached;

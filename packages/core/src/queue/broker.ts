@@ -3,12 +3,13 @@ import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
 import { checkInteger } from '../contract/options.js';
+import { DEFAULT_MAX_BODY_BYTES } from '../rpc/limits.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallContext } from '../rpc/service.js';
-import { Consumer, type Verdict } from './consumer.js';
+import { Consumer, deliveryOf, type Verdict } from './consumer.js';
 import { queueChannels } from './diagnostics.js';
 import { HeldBytes } from './held-bytes.js';
-import { type QueueStats, type WhenFull, WorkQueue, type WorkQueueLimits } from './work-queue.js';
+import { type QueueStats, type WhenFull, type Work, WorkQueue, type WorkQueueLimits } from './work-queue.js';
 
 /** Limits of a queue broker, and what becomes of work that cannot be done. */
 export interface QueueBrokerOptions {
@@ -23,6 +24,11 @@ export interface QueueBrokerOptions {
    * are refused with `ERR_VERBMQ_OVERLOADED`, unless the queue can drop something. Default 1 GiB.
    */
   readonly maxHeldBytes?: number;
+  /**
+   * The longest job, in bytes as a consumer gets it; a push of a longer one fails with `ERR_VERBMQ_MESSAGE_TOO_LARGE`. No more than the
+   * `maxBodyBytes` of the consumers, whom a longer one would end. Default 64 MiB.
+   */
+  readonly maxJobBytes?: number;
   /**
    * What becomes of a push to a queue that is full: it is refused with `ERR_VERBMQ_OVERLOADED` (default), it waits, or what has
    * waited longest or what comes is dropped, and counted.
@@ -66,6 +72,9 @@ export interface Refusal {
 
 const MIB = 1024 * 1024;
 
+/** An encoded job is never longer than so many times what it takes in memory, by any codec of use. */
+const MOST_ENCODED = 4;
+
 /** The most that one consumer may have unacknowledged, and the longest name of a queue in characters. */
 const MAX_PREFETCH = 65_536;
 const MAX_NAME_LENGTH = 255;
@@ -84,6 +93,7 @@ export class QueueBroker {
   readonly #codec: Codec;
   readonly #logger: Logger;
   readonly #limits: WorkQueueLimits;
+  readonly #maxJobBytes: number;
   readonly #maxQueues: number;
   readonly #ackTimeoutMs: number | undefined;
   readonly #queues = new Map<string, WorkQueue>();
@@ -106,6 +116,7 @@ export class QueueBroker {
     this.#limits = {
       maxReady: checkInteger('maxReady', options.maxReady ?? 100_000, 1, 2 ** 31),
       maxReadyBytes: bytes('maxReadyBytes', options.maxReadyBytes ?? 256 * MIB),
+      check: (work, bytes) => this.#checkLength(work, bytes),
       held: new HeldBytes(bytes('maxHeldBytes', options.maxHeldBytes ?? 1024 * MIB)),
       whenFull: options.whenFull ?? 'refuse',
       maxAttempts: checkInteger('maxAttempts', options.maxAttempts ?? 2 ** 31, 1, 2 ** 31),
@@ -128,6 +139,7 @@ export class QueueBroker {
     if (!['refuse', 'wait', 'drop-oldest', 'drop-newest'].includes(this.#limits.whenFull)) {
       throw new TypeError(`whenFull cannot be ${JSON.stringify(options.whenFull)}`);
     }
+    this.#maxJobBytes = bytes('maxJobBytes', options.maxJobBytes ?? DEFAULT_MAX_BODY_BYTES);
     this.#maxQueues = checkInteger('maxQueues', options.maxQueues ?? 10_000, 1, 2 ** 31);
     this.#ackTimeoutMs =
       options.ackTimeoutMs === undefined
@@ -191,6 +203,18 @@ export class QueueBroker {
     if (body instanceof Uint8Array) return new Uint8Array(body);
     const bytes = this.#codec.encode(body, 0);
     return this.#codec.decode(bytes, 0, bytes.byteLength);
+  }
+
+  /** @param estimate how much memory the work takes: far from the limit it is not encoded to find out. */
+  #checkLength({ body, headers }: Work, estimate: number): void {
+    if (estimate * MOST_ENCODED <= this.#maxJobBytes) return;
+    const { byteLength } = this.#codec.encode(deliveryOf(2 ** 53, 2 ** 31, headers, body), 0);
+    if (byteLength > this.#maxJobBytes) {
+      throw new VerbmqError(
+        'ERR_VERBMQ_MESSAGE_TOO_LARGE',
+        `a job of ${byteLength} bytes exceeds the ${this.#maxJobBytes} of this broker's maxJobBytes`,
+      );
+    }
   }
 
   #work(verdicts: AsyncIterable<Verdict>, context: CallContext): AsyncIterable<unknown> {

@@ -3,14 +3,16 @@ import type { MessageHeaders } from '../rpc/message-headers.js';
 import { clearWheelTimer, setWheelTimer, type WheelTimer } from '../rpc/timer-wheel.js';
 import type { Entry, WorkQueue } from './work-queue.js';
 
-/** Work on its way to a consumer. */
-export interface Delivery {
-  /** The name of this delivery; work that is given again has another one. */
-  readonly tag: number;
-  readonly attempt: number;
-  readonly body: unknown;
-  readonly headers?: MessageHeaders | undefined;
-}
+/**
+ * Work on its way to a consumer. The tag names this delivery; work that is given again has another one. It holds no more values than
+ * the push did, so that no job exceeds a limit of the codec that its push kept to: it would end every consumer that it is given to.
+ */
+export type Delivery = readonly [
+  tag: number,
+  attempt: number,
+  headers: MessageHeaders | null,
+  ...body: [] | [unknown],
+];
 
 /** What a consumer says of work that it was given: done, to be done again, or never. */
 export interface Verdict {
@@ -59,7 +61,7 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
         : setWheelTimer(this.#ackTimeoutMs, () => this.judge({ tag, verdict: 'again' }));
     this.#given.set(tag, { entry, timer });
     const { attempts: attempt, body, headers } = entry;
-    const delivery = headers === undefined ? { tag, attempt, body } : { tag, attempt, body, headers };
+    const delivery = deliveryOf(tag, attempt, headers, body);
     if (this.#waiter === undefined) {
       this.#outgoing.push(delivery);
       if (this.#outgoing.length > 2 * this.#prefetch) this.#forgetJudged();
@@ -102,7 +104,7 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
 
   async next(): Promise<IteratorResult<Delivery, undefined>> {
     for (let value = this.#outgoing.shift(); value !== undefined; value = this.#outgoing.shift()) {
-      if (this.#given.has(value.tag)) return { done: false, value };
+      if (this.#given.has(value[0])) return { done: false, value };
     }
     if (this.#gone) return { done: true, value: undefined };
     return new Promise((resolve) => {
@@ -112,7 +114,7 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
 
   #forgetJudged(): void {
     for (const delivery of this.#outgoing.takeAll()) {
-      if (this.#given.has(delivery.tag)) this.#outgoing.push(delivery);
+      if (this.#given.has(delivery[0])) this.#outgoing.push(delivery);
     }
   }
 
@@ -120,4 +122,15 @@ export class Consumer implements AsyncIterableIterator<Delivery, undefined> {
     this.leave();
     return { done: true, value: undefined };
   }
+}
+
+/** As it is given to a consumer. Without the body where that is `undefined`, which not every codec knows. */
+export function deliveryOf(
+  tag: number,
+  attempt: number,
+  headers: MessageHeaders | undefined,
+  body: unknown,
+): Delivery {
+  const of = headers ?? null;
+  return body === undefined ? [tag, attempt, of] : [tag, attempt, of, body];
 }

@@ -28,15 +28,15 @@ export class GivenJob<Body> {
 
   /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` for what a broker does not send. */
   constructor(value: unknown, verdicts: Verdicts) {
-    const delivery = value as Delivery | null | undefined;
-    if (!Number.isSafeInteger(delivery?.tag) || !Number.isSafeInteger(delivery?.attempt)) throw nonsense();
-    const { tag, attempt, body, headers } = delivery as Delivery;
+    if (!Array.isArray(value)) throw nonsense();
+    const [tag, attempt, headers, body] = value as unknown as Delivery;
+    if (!Number.isSafeInteger(tag) || !Number.isSafeInteger(attempt)) throw nonsense();
     this.#tag = tag;
     this.#verdicts = verdicts;
     this.job = {
       body: body as Body,
       attempt,
-      headers: receivedHeaders(headers, nonsense),
+      headers: receivedHeaders(headers ?? undefined, nonsense),
       acknowledge: () => this.#judge('done'),
       reject: ({ requeue = true } = {}) => this.#judge(requeue ? 'again' : 'never'),
     };

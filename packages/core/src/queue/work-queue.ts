@@ -11,6 +11,8 @@ export type WhenFull = 'refuse' | 'wait' | 'drop-oldest' | 'drop-newest';
 export interface WorkQueueLimits {
   readonly maxReady: number;
   readonly maxReadyBytes: number;
+  /** Throws for work that no consumer could be given; `bytes` is about how much memory it takes. */
+  readonly check: (work: Work, bytes: number) => void;
   /** Shared with all other queues. */
   readonly held: HeldBytes;
   readonly whenFull: WhenFull;
@@ -115,7 +117,7 @@ export class WorkQueue {
 
   /**
    * Resolves when the work is taken.
-   * @throws VerbmqError `ERR_VERBMQ_OVERLOADED` where the queue is full and refuses; where the work is larger than what the
+   * @throws what `check` does; VerbmqError `ERR_VERBMQ_OVERLOADED` where the queue is full and refuses; where the work is larger than what the
    *   queue may hold; and where all queues together are full.
    */
   async push({ body, headers }: Work, pusher: Pusher): Promise<void> {
@@ -123,6 +125,7 @@ export class WorkQueue {
     const bytes = entryBytes(headers === undefined ? body : [body, headers], maxReadyBytes);
     const entry: Entry = { body, headers, bytes, attempts: 0 };
     try {
+      if (bytes <= maxReadyBytes) this.#limits.check(entry, bytes);
       if (whenFull === 'drop-oldest') this.#makeRoom(entry);
       if (!this.#fits(entry) || this.#waiting.length > 0) {
         if (whenFull === 'drop-newest' || whenFull === 'drop-oldest') {

@@ -1,7 +1,12 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { Consumer } from '../../dist/queue/consumer.js';
 import { HeldBytes } from '../../dist/queue/held-bytes.js';
 import { WorkQueue } from '../../dist/queue/work-queue.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
 const pusher = { signal: new AbortController().signal };
 
@@ -9,6 +14,7 @@ function makeQueue(): WorkQueue {
   return new WorkQueue('jobs', {
     maxReady: 2 ** 31,
     maxReadyBytes: 2 ** 40,
+    check: () => {},
     held: new HeldBytes(2 ** 40),
     whenFull: 'refuse',
     maxAttempts: 2 ** 31,
@@ -41,7 +47,7 @@ async function taken(consumer: Consumer, count: number): Promise<[number, unknow
   const all: [number, unknown][] = [];
   while (all.length < count) {
     const { value } = await consumer.next();
-    all.push([value?.tag as number, value?.body]);
+    all.push([value?.[0] as number, value?.[3]]);
   }
   return all;
 }
@@ -82,7 +88,7 @@ describe('giving out work', () => {
 });
 
 describe('a consumer that judges what it does not read', () => {
-  test('costs no more than one that reads, and keeps no more than twice its prefetch', async () => {
+  test('costs no more than one that reads', async () => {
     const queue = makeQueue();
     const prefetch = 65_536;
     const consumer = join(queue, prefetch);
@@ -90,7 +96,26 @@ describe('a consumer that judges what it does not read', () => {
     for (let tag = 1; tag <= 3 * prefetch; tag++) consumer.judge({ tag, verdict: 'done' });
     expect(queue.stats()).toMatchObject({ acknowledged: 3 * prefetch, unacknowledged: prefetch, ready: 0 });
     const first = await consumer.next();
-    expect(first.value).toMatchObject({ tag: 3 * prefetch + 1, body: 3 * prefetch });
+    expect(first.value).toEqual([3 * prefetch + 1, 1, null, 3 * prefetch]);
+  });
+
+  test('keeps no more than twice its prefetch', async () => {
+    const queue = makeQueue();
+    const prefetch = 1000;
+    const consumer = join(queue, prefetch);
+    const bodies: WeakRef<object>[] = [];
+    for (let tag = 1; tag <= 20 * prefetch; tag++) {
+      const body = {};
+      bodies.push(new WeakRef(body));
+      await queue.push({ body, headers: undefined }, pusher);
+      consumer.judge({ tag, verdict: 'done' });
+    }
+    await new Promise((resolve) => setImmediate(resolve)); // until then what a WeakRef refers to stays
+    collectGarbage();
+    expect(queue.stats()).toMatchObject({ acknowledged: 20 * prefetch, unacknowledged: 0, consumers: 1 });
+    const kept = bodies.filter((body) => body.deref() !== undefined).length;
+    expect(kept).toBeGreaterThan(0);
+    expect(kept).toBeLessThanOrEqual(2 * prefetch);
   });
 
   test('leaves in time proportional to what it has', async () => {
