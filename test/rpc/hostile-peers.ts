@@ -65,6 +65,8 @@ export function hostilePeers(setUp: SetUp): void {
       ['an item of a call that is no stream', [named(1, 'hang'), [ITEM, 0, 1, 1]]],
       ['the end of no stream', [named(1, 'hang'), [END, 0, 1]]],
       ['a piece of nothing', [named(1, 'hang'), [PIECE, 0, 1, 1]]],
+      ['a body in pieces of which there is none', [named(1, 'echo', PARTIAL | RAW, 0)]],
+      ['an item in pieces of which there is none', [named(1, 'ignore', STREAM_IN), [ITEM, PARTIAL, 1, 0]]],
       ['an empty piece', [named(1, 'echo', PARTIAL | RAW, ...MIB), [PIECE, 0, 1]]],
       ['more pieces than announced', [named(1, 'echo', PARTIAL | RAW, 2), [PIECE, 0, 1, 1, 2, 3]]],
       ['a stream that has a body besides', [named(1, 'ignore', STREAM_IN, 1)]],

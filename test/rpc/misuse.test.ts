@@ -151,7 +151,7 @@ describe('a connection on which nothing more may wait', () => {
   /** A caller that has learnt the methods, and reads nothing more. */
   async function unread() {
     const service = { large: () => new Uint8Array(60_000), one: () => 1 };
-    const sides = await served(setUp, service, { pair: { server: { maxQueuedBytes: 200_000 } } });
+    const sides = await served(setUp, service, { pair: { server: { maxQueuedBytes: 230_000 } } });
     await sides.api.one();
     sides.near.pause();
     return sides;
@@ -303,6 +303,86 @@ describe('connections that cannot be served', () => {
     expect((await verbmqErrorOf(api[long as 'long']())).code).toBe('ERR_VERBMQ_MESSAGE_TOO_LARGE');
     expect(await api.first()).toBe(1);
   });
+
+  test('errors fit into its messages, with their whole codes', async () => {
+    const { api } = await served(
+      setUp,
+      {
+        fail: () => {
+          throw new Error('e'.repeat(300));
+        },
+        *wrong() {
+          yield 1;
+        },
+        length: (body: Uint8Array) => body.byteLength,
+      },
+      { pair: { both: { maxMessageBytes: 256 } }, serve: { maxBodyBytes: 1000 } },
+    );
+    const wide = api as unknown as Record<string, (body?: unknown) => Promise<unknown>>;
+    // Names that fit into a call, and not into what such an error says elsewhere.
+    for (const length of [150, 195, 200, 220, 235])
+      expect(await errorOf(wide['n'.repeat(length)]?.() as Promise<unknown>)).toMatchObject({
+        code: 'ERR_VERBMQ_RPC_UNKNOWN_METHOD',
+      });
+    expect(await errorOf(api.fail())).toMatchObject({ code: 'ERR_VERBMQ_RPC_HANDLER_FAILED' });
+    expect(await errorOf(api.length(new Uint8Array(2000)))).toMatchObject({
+      code: 'ERR_VERBMQ_MESSAGE_TOO_LARGE',
+    });
+    expect(await api.length(new Uint8Array(1000))).toBe(1000);
+  });
+});
+
+test('a signal that fires while its own call is encoded cancels that', async () => {
+  const { api, near } = await served(setUp, {
+    hang: (_: unknown, { signal }: CallContext) => fired(signal),
+    async *hangs(_: unknown, { signal }: CallContext) {
+      await fired(signal);
+      yield 1;
+    },
+  });
+  class Value {
+    readonly controller = new AbortController();
+    toJSON(): string {
+      this.controller.abort('meanwhile');
+      return 'within';
+    }
+  }
+  const [value, other] = [new Value(), new Value()];
+  for (const call of [
+    api.hang({ value }, { signal: value.controller.signal }),
+    collect(api.hangs.stream({ other }, { signal: other.controller.signal })),
+  ])
+    expect(await verbmqErrorOf(call)).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED', outcome: 'unknown' });
+  expect(rpcStats(near).pendingCalls).toBe(0);
+});
+
+describe('an item that is refused', () => {
+  const deep = (): unknown => {
+    let value: unknown = 1;
+    for (let n = 0; n < 100; n++) value = [value];
+    return value;
+  };
+  test.each([
+    ['nests too deep', deep, 'ERR_VERBMQ_DECODE'],
+    ['is too long', () => new Uint8Array(100_001), 'ERR_VERBMQ_MESSAGE_TOO_LARGE'],
+  ])('because it %s: what its handler has done meanwhile nobody knows', async (_, item, code) => {
+    let done = 0;
+    const { api } = await served(
+      setUp,
+      {
+        async each(source: AsyncIterable<unknown>) {
+          for await (const _ of source) done++;
+        },
+        one: (_: unknown) => 1,
+      },
+      { serve: { maxBodyBytes: 100_000 } },
+    );
+    const error = await verbmqErrorOf(api.each(from([1, 2, item()])));
+    expect(error).toMatchObject({ code, outcome: 'unknown', retryable: false });
+    expect(done).toBe(2);
+    // Of a call that is refused itself the handler has not run.
+    expect(await verbmqErrorOf(api.one(item()))).toMatchObject({ code, outcome: undefined });
+  });
 });
 
 test('metadata without end are refused where they are too large, not at their end', async () => {
@@ -331,37 +411,4 @@ test('the trace of a call ends with its connection, also when the handler has en
   await errorOf(api.end());
   await until(() => events.length === 2);
   expect(events).toEqual(['error', 'asyncEnd']);
-});
-
-test('items that no handler reads are bounded for all streams of a connection together', async () => {
-  const { api, server, near, far } = await served(
-    setUp,
-    {
-      async ignore(_: AsyncIterable<Uint8Array>, { signal }: CallContext) {
-        await fired(signal);
-      },
-      count: async (source: AsyncIterable<Uint8Array>) => (await collect(source)).length,
-    },
-    { serve: { maxBodyBytes: 1024 * 1024 } }, // so 4 MiB in all
-  );
-  async function* endless(): AsyncGenerator<Uint8Array> {
-    for (;;) yield new Uint8Array(32_000);
-  }
-  const controller = new AbortController();
-  const { signal } = controller;
-  const codes: (string | null)[] = [];
-  const calls = Array.from({ length: 40 }, () =>
-    api.ignore(endless(), { signal }).catch((error) => void codes.push(`${error.code} ${error.reason}`)),
-  );
-  await until(() => codes.length >= 20);
-  expect(new Set(codes)).toEqual(new Set(['ERR_VERBMQ_OVERLOADED bodies']));
-  expect(server.stats().running).toBeGreaterThan(10); // each holds its window of 256 KiB at most
-  controller.abort();
-  await Promise.all(calls);
-  await until(() => rpcStats(far).runningCalls === 0);
-  async function* many(): AsyncGenerator<Uint8Array> {
-    for (let n = 0; n < 300; n++) yield new Uint8Array(32_000);
-  }
-  for (let n = 0; n < 3; n++) expect(await api.count(many())).toBe(300);
-  expect(near.state).toBe('open');
 });

@@ -2,6 +2,7 @@ import { type ErrorCode, isVerbmqError, VerbmqError } from '../contract/errors.j
 import { AssemblyBudget } from './assembly.js';
 import { readBody } from './body.js';
 import { CallTable } from './call-table.js';
+import { writeTexts } from './error-frame.js';
 import { FrameError, type FrameReader } from './frame-reader.js';
 import { giveBackWriter, takeWriter } from './frame-writer.js';
 import { InboundStream } from './inbound-stream.js';
@@ -228,7 +229,7 @@ export class Callee {
     if (this.#server !== undefined) this.#server.refused++;
     const writer = takeWriter();
     try {
-      writer.start(FRAME.error, 0, id).text(code).text(reason).text(message);
+      writeTexts(writer.start(FRAME.error, 0, id), this.session, code, reason, message);
       this.session.sendApart(writer);
     } catch (error) {
       if (!isVerbmqError(error)) throw error;

@@ -169,7 +169,7 @@ export class Caller {
     }
     if (timeoutMs !== undefined) call.setDeadline(timeoutMs);
     if (signal !== undefined) call.watch(signal);
-    if (streamIn) void this.#pump(call, body);
+    if (streamIn && this.#pending.get(id) !== undefined) void this.#pump(call, body);
     if (call.stream !== undefined) call.stream.open();
   }
 
@@ -324,7 +324,9 @@ export class Caller {
     } catch (error) {
       details = error; // an error is still an error when its details cannot be read
     }
-    this.fail(call, errorFromFrame(call.method, reader.has(FLAG.thrown), code, reason, message, details));
+    const streamed = call.pump !== undefined;
+    const thrown = reader.has(FLAG.thrown);
+    this.fail(call, errorFromFrame(call.method, streamed, thrown, code, reason, message, details));
   }
 
   #learnMethods(reader: FrameReader): void {

@@ -30,8 +30,6 @@ export function writeError(
   const { code, reason, message, details } = fromRpc
     ? { code: error.code, reason: error.reason ?? '', message: error.message, details: undefined }
     : { reason: '', ...describe(error, settings) };
-  // Code, reason and message fit into a frame together, however short the messages of this connection are.
-  const most = Math.min(MAX_ERROR_TEXT_BYTES, (session.frameBytes - HEADER_BYTES) / 3);
   const leftOut = (what: string, failure: unknown): void => {
     settings.logger.warn({ method: call.method, err: failure }, `the ${what} of an error were left out`);
   };
@@ -48,10 +46,7 @@ export function writeError(
         start();
       }
     }
-    writer
-      .text(cut(code ?? 'ERR_VERBMQ_RPC_HANDLER_FAILED', most))
-      .text(cut(reason, most))
-      .text(cut(message, most));
+    writeTexts(writer, session, code ?? 'ERR_VERBMQ_RPC_HANDLER_FAILED', reason, message);
   };
   head();
   if (details !== undefined) {
@@ -74,6 +69,18 @@ export function writeError(
   }
 }
 
+/** Code, reason and message of an error, which fit into a frame together, however short the messages of this connection are. */
+export function writeTexts(
+  writer: FrameWriter,
+  session: RpcSession,
+  code: string,
+  reason: string,
+  message: string,
+): void {
+  const most = Math.min(MAX_ERROR_TEXT_BYTES, (session.frameBytes - HEADER_BYTES) / 3);
+  writer.text(cut(code, most)).text(cut(reason, most)).text(cut(message, most));
+}
+
 /** What of an error is shown: texts, whatever was thrown, and whatever the program makes of it. */
 function describe(error: unknown, settings: ServerSettings): ErrorDescription {
   try {
@@ -90,7 +97,8 @@ function describe(error: unknown, settings: ServerSettings): ErrorDescription {
   }
 }
 
-/** Cut by characters, each of which takes three bytes at most. */
+/** Where it is too long, cut by characters, each of which takes three bytes at most. */
 function cut(text: string, mostBytes: number): string {
-  return text.length * 3 <= mostBytes ? text : text.slice(0, Math.floor(mostBytes / 3));
+  if (text.length * 3 <= mostBytes || Buffer.byteLength(text) <= mostBytes) return text;
+  return text.slice(0, Math.floor(mostBytes / 3));
 }

@@ -46,6 +46,7 @@ export function announce(
 ): boolean {
   const total = reader.number();
   reader.end();
+  if (total === 0) throw new FrameError('a body in pieces of which there is none');
   call.itemCost = stream?.charge(total);
   try {
     call.assembly = new Assembly(budget, total, reader.has(FLAG.raw));

@@ -85,6 +85,10 @@ export class PendingCall implements Abortable, IncomingCall, Sender {
   }
 
   watch(signal: AbortSignal): void {
+    if (signal.aborted) {
+      this.onAbort(signal.reason); // it fired while the body was encoded
+      return;
+    }
     this.#signal = signal;
     watchSignal(signal, this);
   }

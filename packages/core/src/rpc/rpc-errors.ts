@@ -15,9 +15,19 @@ const OUTCOMES: ReadonlyMap<string, 'unknown' | undefined> = new Map<ErrorCode, 
   ['ERR_VERBMQ_RPC_UNKNOWN_METHOD', undefined],
 ]);
 
-/** The error that a caller gets for an `error` frame. */
+/** Whether an item of a stream may have been refused with this, which a handler reads meanwhile, and not the call itself. */
+function isOfItem(code: string, reason: string): boolean {
+  if (code === 'ERR_VERBMQ_DECODE') return reason !== 'codec';
+  return code === 'ERR_VERBMQ_MESSAGE_TOO_LARGE' || (code === 'ERR_VERBMQ_OVERLOADED' && reason === 'bodies');
+}
+
+/**
+ * The error that a caller gets for an `error` frame.
+ * @param streamed whether the caller sends a stream.
+ */
 export function errorFromFrame(
   method: string,
+  streamed: boolean,
   thrown: boolean,
   code: string,
   reason: string,
@@ -26,9 +36,10 @@ export function errorFromFrame(
 ): Error {
   // What a handler threw keeps its code, but is never mistaken for an error of this connection.
   if (thrown || !OUTCOMES.has(code)) return new RemoteError(method, code, message, details);
+  const mayHaveRun = OUTCOMES.get(code) === 'unknown' || (streamed && isOfItem(code, reason));
   return new VerbmqError(code as ErrorCode, message, {
     reason: reason === '' ? undefined : reason,
-    outcome: OUTCOMES.get(code),
+    ...(mayHaveRun && { outcome: 'unknown', retryable: false }),
   });
 }
 
