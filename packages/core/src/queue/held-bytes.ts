@@ -1,35 +1,11 @@
-/** What a value takes by itself, what an object or array takes beyond that, and what the queue keeps beside a body. In bytes. */
-const VALUE_BYTES = 16;
-const OBJECT_BYTES = 48;
+import { estimateBytes } from '../rpc/memory-estimate.js';
+
+/** What the queue keeps beside a body, in bytes. */
 const ENTRY_BYTES = 64;
 
-/**
- * About how much memory a piece of work takes, in bytes: of what it is in memory, not of how it was encoded, for a byte of
- * MessagePack can be an array. Counting stops when it is beyond `limit`, which ends it for cycles as well.
- */
+/** About how much memory a piece of work takes, in bytes; counted no further than a little beyond `limit`. */
 export function entryBytes(body: unknown, limit: number): number {
-  let bytes = ENTRY_BYTES;
-  const pending: unknown[] = [body];
-  while (pending.length > 0 && bytes <= limit) {
-    const value = pending.pop();
-    bytes += VALUE_BYTES;
-    if (typeof value === 'string') bytes += value.length * 2;
-    else if (typeof value === 'object' && value !== null) bytes += objectBytes(value, pending);
-  }
-  return bytes;
-}
-
-/** Of an object without what is in it, which is added to `pending`. */
-function objectBytes(value: object, pending: unknown[]): number {
-  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return OBJECT_BYTES + value.byteLength;
-  if (Array.isArray(value) || value instanceof Set) {
-    for (const item of value) pending.push(item);
-  } else if (value instanceof Map) {
-    for (const [key, item] of value) pending.push(key, item);
-  } else {
-    for (const [key, item] of Object.entries(value)) pending.push(key, item);
-  }
-  return OBJECT_BYTES;
+  return ENTRY_BYTES + estimateBytes(body, limit);
 }
 
 /** What all queues of a broker hold together: what waits, what is being done, and what waits for room. */

@@ -8,20 +8,20 @@ const FIRST_BYTES = 1024 * 1024;
 /** What all bodies that are being assembled at one side of a connection may hold, and at a server the items that nobody has read. */
 export class AssemblyBudget {
   readonly maxBodyBytes: number;
-  readonly #maxBytes: number;
+  readonly maxBytes: number;
   #bytes = 0;
 
   constructor(maxBodyBytes: number) {
     this.maxBodyBytes = maxBodyBytes;
-    this.#maxBytes = maxBodyBytes * 4;
+    this.maxBytes = maxBodyBytes * 4;
   }
 
   /** @throws VerbmqError `ERR_VERBMQ_OVERLOADED`. */
   take(bytes: number): void {
-    if (this.#bytes + bytes > this.#maxBytes) {
+    if (this.#bytes + bytes > this.maxBytes) {
       throw new VerbmqError(
         'ERR_VERBMQ_OVERLOADED',
-        `what has arrived and is not read, or not whole yet, would hold more than ${this.#maxBytes} bytes (four times maxBodyBytes)`,
+        `what has arrived and is not read, or not whole yet, would hold more than ${this.maxBytes} bytes (four times maxBodyBytes)`,
         { reason: 'bodies' },
       );
     }

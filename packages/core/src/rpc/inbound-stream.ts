@@ -1,6 +1,7 @@
 import { VerbmqError } from '../contract/errors.js';
 import type { AssemblyBudget } from './assembly.js';
 import { FrameError } from './frame-reader.js';
+import { estimateBytes } from './memory-estimate.js';
 import { INITIAL_WINDOW, ITEM_OVERHEAD } from './protocol.js';
 
 export interface InboundHooks {
@@ -12,7 +13,9 @@ export interface InboundHooks {
 
 interface Item {
   readonly value: unknown;
+  /** What it costs the sender's credit, and what it takes in memory here where that counts. */
   readonly cost: number;
+  readonly held: number;
 }
 
 interface Waiter {
@@ -28,8 +31,9 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   readonly #hooks: InboundHooks;
   readonly #windowBytes: number;
   readonly #budget: AssemblyBudget | undefined;
-  /** What of that the items hold that wait here. */
+  /** What of that the items hold that wait here, until they are read, or nobody is expected to. */
   #heldBytes = 0;
+  #counts = true;
   #items: Item[] = [];
   #head = 0;
   #waiters: Waiter[] = [];
@@ -72,9 +76,8 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
     if (this.#ended) return;
     const waiter = this.#waiters.shift();
     if (waiter === undefined) {
-      this.#budget?.take(cost);
-      this.#heldBytes += cost;
-      this.#items.push({ value, cost });
+      const held = this.#hold(value);
+      this.#items.push({ value, cost, held });
     } else {
       waiter.resolve({ done: false, value });
       this.#consumed(cost);
@@ -85,15 +88,15 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#release(this.#heldBytes);
     for (const waiter of this.#waiters.splice(0)) waiter.resolve({ done: true, value: undefined });
   }
 
-  /** As `end`, but the reader gets `error` after what has arrived. */
+  /** As `end`, but the reader gets `error` after what has arrived, which does not count any more: the program has it. */
   fail(error: unknown): void {
+    this.#release(this.#heldBytes);
+    this.#counts = false;
     if (this.#ended) return;
     this.#ended = true;
-    this.#release(this.#heldBytes);
     const first = this.#waiters.shift();
     for (const waiter of this.#waiters.splice(0)) waiter.resolve({ done: true, value: undefined });
     if (first !== undefined) {
@@ -115,7 +118,7 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
   next(): Promise<IteratorResult<unknown, undefined>> {
     const item = this.#items[this.#head];
     if (item !== undefined) {
-      if (!this.#ended) this.#release(item.cost);
+      if (this.#counts) this.#release(item.held);
       this.#shift();
       this.#consumed(item.cost);
       return Promise.resolve({ done: false, value: item.value });
@@ -152,7 +155,16 @@ export class InboundStream implements AsyncIterableIterator<unknown, undefined> 
     this.#release(this.#heldBytes);
   }
 
-  /** These count no more: they were read, or nothing more comes, and the program has them. */
+  /** @throws VerbmqError `ERR_VERBMQ_OVERLOADED` where the streams hold too much. */
+  #hold(value: unknown): number {
+    if (this.#budget === undefined) return 0;
+    const bytes = ITEM_OVERHEAD + estimateBytes(value, this.#budget.maxBytes);
+    this.#budget.take(bytes);
+    this.#heldBytes += bytes;
+    return bytes;
+  }
+
+  /** These count no more: they were read, or the call is over. */
   #release(bytes: number): void {
     this.#heldBytes -= bytes;
     this.#budget?.give(bytes);

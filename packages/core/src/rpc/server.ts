@@ -34,7 +34,7 @@ export interface ServeOptions {
   readonly maxConcurrentCallsPerConnection?: number;
   /**
    * The longest body that is accepted, in bytes; all that arrive at a time on one connection may hold four times as much, with the
-   * items of streams that their handlers have not read. Default 64 MiB.
+   * items of streams that their handlers have not read, which count as the memory that they take. Default 64 MiB.
    */
   readonly maxBodyBytes?: number;
   /**
