@@ -124,7 +124,7 @@ export function hostilePeers(setUp: SetUp): void {
       for (let n = 0; n < 10_000; n++) broker.publish('a', new Uint8Array(1000));
       await turns();
       expect(rpcStats(far).backlogBytes).toBeLessThan(64 * 1024 * 1024);
-      expect(broker.stats().heldBytes).toBeLessThan(101 * 1100); // the 100 that may wait
+      expect(broker.stats().heldBytes).toBeLessThan(101 * 1500); // the 100 that may wait
       raw.abort('gone');
       await far.closed;
       await until(() => broker.stats().subscriptions === 0);
@@ -197,7 +197,7 @@ export function hostilePeers(setUp: SetUp): void {
           .next();
       }
       for (let n = 0; n < 90; n++) broker.publish('a', new Uint8Array(10_000));
-      expect(broker.stats().heldBytes).toBeLessThan(90 * 10_100);
+      expect(broker.stats().heldBytes).toBeLessThan(90 * 12_000); // with the 1,800 places in their queues
     });
   });
 }

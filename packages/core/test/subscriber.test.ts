@@ -1,7 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PubsubBroker } from '../dist/pubsub/broker.js';
-import { Event, type Item, Subscriber, Tally, type WhenSlow } from '../dist/pubsub/subscriber.js';
+import {
+  EVENT_BYTES,
+  Event,
+  type Item,
+  PLACE_BYTES,
+  Subscriber,
+  Tally,
+  type WhenSlow,
+} from '../dist/pubsub/subscriber.js';
 
 const PLENTY = 2 ** 30;
 
@@ -15,6 +23,10 @@ function subscriber(
 
 /** An event of the number `n`, and of so many bytes. */
 const event = (n: number, bytes = 1): Event => new Event(new Uint8Array(bytes).fill(n));
+
+/** What events of so many bytes take in all that wait for so many subscribers. */
+const held = (events: number, bytes: number, places = events): number =>
+  events * (bytes + EVENT_BYTES) + places * PLACE_BYTES;
 
 /** What a reader gets now: the numbers of events, and `-n` for `n` that were left out. */
 async function readAll(slow: Subscriber): Promise<number[]> {
@@ -33,7 +45,7 @@ describe('a subscriber that is slow', () => {
   test('and drops the oldest gets what came last, and each of those counts as reached', async () => {
     const { tally, slow } = subscriber('drop-oldest', { maxQueued: 3 });
     for (let n = 1; n <= 8; n++) expect(slow.offer(event(n))).toBe(true);
-    expect(tally).toMatchObject({ delivered: 3, dropped: 5, heldBytes: 3 });
+    expect(tally).toMatchObject({ delivered: 3, dropped: 5, heldBytes: held(3, 1) });
     expect(await readAll(slow)).toEqual([-5, 6, 7, 8]);
     expect(tally).toMatchObject({ delivered: 3, dropped: 5, heldBytes: 0 });
   });
@@ -60,18 +72,33 @@ describe('a subscriber that is slow', () => {
   test.each(['drop-oldest', 'drop-newest'] as const)('has so many bytes as well: %s', async (whenSlow) => {
     const { slow, tally } = subscriber(whenSlow, { maxQueuedBytes: 100 });
     for (let n = 1; n <= 9; n++) slow.offer(event(n, 30));
-    expect(tally.heldBytes).toBe(90);
+    expect(tally.heldBytes).toBe(held(3, 30));
     slow.offer(event(10, 90));
     expect(await readAll(slow)).toEqual(whenSlow === 'drop-oldest' ? [-9, 10] : [1, 2, 3, -7]);
     expect(slow.offer(event(1, 500))).toBe(true); // one may always wait, or be read at once
   });
 
   test('loses what comes, not what it has, where all of them together are full', async () => {
-    const { slow, tally } = subscriber('drop-oldest', { maxHeldBytes: 100 });
+    const { slow, tally } = subscriber('drop-oldest', { maxHeldBytes: held(1, 50) + held(2, 20) + 10 });
     tally.hold(event(1, 50)); // that others have
     expect([1, 2, 3].map((n) => slow.offer(event(n, 20)))).toEqual([true, true, false]);
-    expect(tally.heldBytes).toBe(90);
+    expect(tally.heldBytes).toBe(held(1, 50) + held(2, 20));
     expect(await readAll(slow)).toEqual([1, 2, -1]);
+  });
+
+  test('takes room by its place in the queue, though the event waits for others already', () => {
+    const tally = new Tally(held(3, 1000, 25));
+    const limits = { maxQueued: 1000, maxQueuedBytes: PLENTY, whenSlow: 'drop-newest' } as const;
+    const slow = Array.from({ length: 10 }, () => new Subscriber('msgpack', limits, tally));
+    let reached = 0;
+    for (let n = 1; n <= 3; n++) {
+      const each = event(n, 1000);
+      for (const one of slow) if (one.offer(each)) reached++;
+    }
+    expect(reached).toBe(25);
+    expect(tally.heldBytes).toBe(held(3, 1000, 25));
+    for (const one of slow) one.leave();
+    expect(tally.heldBytes).toBe(0);
   });
 
   test('received and left out are what was published, exactly', async () => {
@@ -82,7 +109,7 @@ describe('a subscriber that is slow', () => {
     const limits = fc.record({
       maxQueued: fc.integer({ min: 1, max: 6 }),
       maxQueuedBytes: fc.integer({ min: 1, max: 150 }),
-      maxHeldBytes: fc.integer({ min: 1, max: 150 }),
+      maxHeldBytes: fc.integer({ min: 1, max: 4 * held(1, 40) }),
     });
     await fc.assert(
       fc.asyncProperty(

@@ -20,6 +20,8 @@ describe('a tree of topics', () => {
     ['#.b', ['b', 'a.b', 'a.a.b', 'b.b'], ['a', 'b.a']],
     ['a.#.z', ['a.z', 'a.b.z', 'a.b.c.z'], ['a', 'z', 'a.z.b']],
     ['*.#', ['a', 'a.b'], []],
+    ['#.*.#', ['a', 'a.b'], []],
+    ['#.*.b.#', ['a.b', 'a.a.b.c'], ['b', 'a.a']],
     ['__proto__.*', ['__proto__.constructor'], ['a.b']],
   ];
   for (const [pattern, yes, no] of cases) {
@@ -81,6 +83,23 @@ describe('a tree of topics', () => {
     tree.add(new Array<string>(16).fill('#.a').join('.'), 99);
     const topic = new Array<string>(32).fill('a').join('.');
     for (let i = 0; i < 1000; i++) expect(tree.match(topic).size).toBe(1);
+  });
+
+  test('however many patterns of wildcards there are, they take no longer', () => {
+    const tree = new TopicTree<number>();
+    const WORDS = 12;
+    for (let n = 0; n < 2 ** WORDS; n++) {
+      const words = Array.from({ length: WORDS }, (_, i) => ((n >> i) & 1 ? '#' : '*'));
+      tree.add(['a', ...words, 'z'].join('.'), n);
+    }
+    expect(tree.match('a.b.c.d.e').size).toBe(0);
+    expect(tree.visits).toBeLessThanOrEqual(100); // and not the thousands of places that they had as they are written
+    expect(tree.match('a.b.z').size).toBe(WORDS + 1);
+    for (let n = 0; n < 2 ** WORDS; n++) {
+      const words = Array.from({ length: WORDS }, (_, i) => ((n >> i) & 1 ? '#' : '*'));
+      tree.delete(['a', ...words, 'z'].join('.'), n);
+    }
+    expect(tree.size).toBe(0);
   });
 
   test('what is no topic is a mistake', () => {

@@ -19,16 +19,17 @@ export interface PubsubBrokerOptions {
   /** The most bytes of events that may wait for one subscriber, whatever it asks for; one event may always wait. Default 64 MiB. */
   readonly maxQueuedBytes?: number;
   /**
-   * The most bytes of events that may wait for all subscribers together, each event counted once. Beyond it those that are
-   * behind do not get what comes, or are disconnected where they chose that. Default 1 GiB.
+   * The most memory that events may take that wait for all subscribers together, in bytes: each event counted once, and its place in
+   * the queue of each subscriber. Beyond it those that are behind do not get what comes, or are disconnected where they chose that.
+   * Default 1 GiB.
    */
   readonly maxHeldBytes?: number;
-  /** How many subscriptions there may be. Default 100,000. */
   /**
    * The longest event, in bytes as its subscribers get it; publishing a longer one fails with `ERR_VERBMQ_MESSAGE_TOO_LARGE`. No more than
    * the `maxBodyBytes` of the subscribers, whom a longer one would end. Default 64 MiB.
    */
   readonly maxEventBytes?: number;
+  /** How many subscriptions there may be. Default 100,000. */
   readonly maxSubscriptions?: number;
   /** Default: nothing is logged. */
   readonly logger?: Logger;
@@ -42,7 +43,7 @@ export interface PubsubStats {
   readonly delivered: number;
   /** Events that slow subscribers did not get. */
   readonly dropped: number;
-  /** The bytes of the events that wait, each event counted once. */
+  /** What the events that wait take, in bytes: each event counted once, and its place in the queue of each subscriber. */
   readonly heldBytes: number;
 }
 
@@ -71,8 +72,8 @@ export class PubsubBroker {
   readonly #logger: Logger;
   readonly #maxQueued: number;
   readonly #maxQueuedBytes: number;
-  readonly #maxSubscriptions: number;
   readonly #maxEventBytes: number;
+  readonly #maxSubscriptions: number;
   readonly #tally: Tally;
   readonly #tree = new TopicTree<Subscriber>();
   readonly #subscribers = new Set<Subscriber>();
@@ -91,8 +92,8 @@ export class PubsubBroker {
     this.#maxQueued = checkInteger('maxQueued', options.maxQueued ?? 10_000, 1, 2 ** 31);
     this.#maxQueuedBytes = bytes('maxQueuedBytes', options.maxQueuedBytes ?? 64 * MIB);
     this.#tally = new Tally(bytes('maxHeldBytes', options.maxHeldBytes ?? 1024 * MIB));
-    this.#maxSubscriptions = checkInteger(
     this.#maxEventBytes = bytes('maxEventBytes', options.maxEventBytes ?? DEFAULT_MAX_BODY_BYTES);
+    this.#maxSubscriptions = checkInteger(
       'maxSubscriptions',
       options.maxSubscriptions ?? 100_000,
       1,

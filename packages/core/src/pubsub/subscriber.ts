@@ -19,10 +19,14 @@ export class Event {
   }
 }
 
+/** What an event that waits takes beside its bytes, and what its place in the queue of each subscriber does. In bytes, as measured. */
+export const EVENT_BYTES = 256;
+export const PLACE_BYTES = 64;
+
 /** What all subscribers of a broker share. */
 export class Tally {
   readonly maxHeldBytes: number;
-  /** The bytes of the events that wait, each event counted once. */
+  /** What the events that wait take, each event counted once, and their places in the queues of subscribers. */
   heldBytes = 0;
   delivered = 0;
   dropped = 0;
@@ -32,16 +36,23 @@ export class Tally {
   }
 
   fits(event: Event): boolean {
-    return event.waiting > 0 || this.heldBytes + event.bytes.byteLength <= this.maxHeldBytes;
+    const bytes = event.waiting > 0 ? 0 : bytesOf(event);
+    return this.heldBytes + bytes + PLACE_BYTES <= this.maxHeldBytes;
   }
 
   hold(event: Event): void {
-    if (event.waiting++ === 0) this.heldBytes += event.bytes.byteLength;
+    if (event.waiting++ === 0) this.heldBytes += bytesOf(event);
+    this.heldBytes += PLACE_BYTES;
   }
 
   letGo(event: Event): void {
-    if (--event.waiting === 0) this.heldBytes -= event.bytes.byteLength;
+    if (--event.waiting === 0) this.heldBytes -= bytesOf(event);
+    this.heldBytes -= PLACE_BYTES;
   }
+}
+
+function bytesOf(event: Event): number {
+  return event.bytes.byteLength + EVENT_BYTES;
 }
 
 export interface SubscriberLimits {

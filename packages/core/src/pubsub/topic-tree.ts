@@ -38,7 +38,7 @@ export class TopicTree<T> {
   /** @throws TypeError for what is no pattern. */
   add(pattern: string, value: T): void {
     let node = this.#root;
-    for (const word of wordsOf(pattern)) {
+    for (const word of patternWords(pattern)) {
       let child = node.children.get(word);
       if (child === undefined) {
         child = new Node<T>(word === ANY_WORDS);
@@ -53,7 +53,7 @@ export class TopicTree<T> {
   delete(pattern: string, value: T): void {
     const path: [Node<T>, string][] = [];
     let node = this.#root;
-    for (const word of wordsOf(pattern)) {
+    for (const word of patternWords(pattern)) {
       const child = node.children.get(word);
       if (child === undefined) return;
       path.push([node, word]);
@@ -108,6 +108,28 @@ function topicWords(topic: string): string[] {
   if (words.includes(ANY_WORD) || words.includes(ANY_WORDS)) {
     throw new TypeError(`a topic has no wildcards, unlike ${JSON.stringify(topic)}`);
   }
+  return words;
+}
+
+/**
+ * Of wildcards that follow each other only their number counts, and whether there is a `#`, which goes last: so they lead to few
+ * places, in however many ways they are written.
+ */
+function patternWords(pattern: string): string[] {
+  const words: string[] = [];
+  let anyWords = false;
+  for (const word of wordsOf(pattern)) {
+    if (word === ANY_WORDS) {
+      anyWords = true;
+      continue;
+    }
+    if (anyWords && word !== ANY_WORD) {
+      words.push(ANY_WORDS);
+      anyWords = false;
+    }
+    words.push(word);
+  }
+  if (anyWords) words.push(ANY_WORDS);
   return words;
 }
 
