@@ -1,5 +1,5 @@
 import { PubsubBroker, pubsub, resubscribe } from '@verbmq/core/pubsub';
-import { rpcStats, serve } from '@verbmq/core/rpc';
+import { client, rpcStats, serve } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
 import { errorOf, until } from '../rpc/support.js';
 import { turns } from '../support/expectations.js';
@@ -88,4 +88,19 @@ test('idle subscriptions of a peer that does not read hold no more together than
   near.abort('enough');
   await until(() => broker.stats().subscriptions === 1);
   await until(() => broker.stats().heldBytes === 0);
+});
+
+test('the time of a client is for what it publishes, and ends no subscription', async () => {
+  const broker = new PubsubBroker();
+  const { client: near, server: far } = await connectPair(setUp);
+  const service = { ...broker.service, hang: () => new Promise<void>(() => {}) };
+  serve(far, service);
+  const options = { timeoutMs: 10 };
+  const events = pubsub(near, options).subscribe<number>('a');
+  const next = events.next();
+  const { code } = await errorOf(client<typeof service>(near, options).hang());
+  expect(code).toBe('ERR_VERBMQ_RPC_DEADLINE'); // that of `next` would be over before
+  await events.ready;
+  expect(await pubsub(near, options).publish('a', 7)).toBe(1);
+  expect((await next).value?.body).toBe(7);
 });

@@ -1,7 +1,7 @@
 import type { Logger } from '@verbmq/core';
-import { QueueBroker, queue } from '@verbmq/core/queue';
+import { type Queue, QueueBroker, queue } from '@verbmq/core/queue';
 import { expect, test } from 'vitest';
-import { errorOf, until } from '../rpc/support.js';
+import { errorOf, until, verbmqErrorOf } from '../rpc/support.js';
 import { memorySetUp } from '../support/transports/memory.js';
 import { brokered, take } from './support.js';
 
@@ -96,4 +96,18 @@ test('jobs that come while one of them takes for ever are done one after the oth
   controller.abort();
   release();
   await working;
+});
+
+test('the time of a client is for its pushes, and ends nobody who waits for work', async () => {
+  const { broker, connect } = await brokered(setUp, { maxReady: 1, whenFull: 'wait' });
+  const connection = await connect();
+  const [jobs, full] = ['jobs', 'full'].map((name) => queue<number>(connection, name, { timeoutMs: 10 })) as [
+    Queue<number>,
+    Queue<number>,
+  ];
+  const next = jobs.consume().next();
+  await full.push(1);
+  expect((await verbmqErrorOf(full.push(2))).code).toBe('ERR_VERBMQ_RPC_DEADLINE'); // that of `next` would be over before
+  await broker.push('jobs', 7);
+  expect((await next).value?.body).toBe(7);
 });

@@ -48,7 +48,7 @@ export interface Subscription<Body> extends AsyncIterableIterator<PubsubEvent<Bo
 }
 
 /**
- * The topics of the broker that the peer serves.
+ * The topics of the broker that the peer serves. Of the options, `timeoutMs` is for what is published alone.
  *
  * ```ts
  * const events = pubsub(connection);
@@ -63,11 +63,15 @@ export function pubsub(connection: Connection, options: ClientOptions = {}): Pub
 export class Pubsub {
   readonly #connection: Connection;
   readonly #api: Client<PubsubBroker['service']>;
+  /** The same without a time for each call: events are waited for as long as it takes. */
+  readonly #lasting: Client<PubsubBroker['service']>;
   readonly #codec: Codec;
 
   constructor(connection: Connection, options: ClientOptions = {}) {
     this.#connection = connection;
+    const { timeoutMs: _, ...lasting } = options;
     this.#api = client<PubsubBroker['service']>(connection, options);
+    this.#lasting = client<PubsubBroker['service']>(connection, lasting);
     this.#codec = options.codec ?? new MsgpackCodec();
   }
 
@@ -99,7 +103,7 @@ export class Pubsub {
     checkInteger('maxQueued', maxQueued, 1, 2 ** 31);
     if (maxQueuedBytes !== undefined)
       checkInteger('maxQueuedBytes', maxQueuedBytes, 1, Number.MAX_SAFE_INTEGER);
-    const stream = this.#api['pubsub:subscribe'].stream(undefined, {
+    const stream = this.#lasting['pubsub:subscribe'].stream(undefined, {
       signal,
       metadata: {
         pattern,

@@ -14,7 +14,7 @@ import { Verdicts } from './verdicts.js';
 /** How long a broker may take to let a consumer go, in milliseconds. */
 const LEAVE_TIMEOUT_MS = 30_000;
 
-/** Those of the calls that it makes, and who is told of its own work. */
+/** Those of the calls that it makes, of which `timeoutMs` is for pushes alone, and who is told of its own work. */
 export interface QueueOptions extends ClientOptions {
   /** Is told of handlers of `work` that fail. Default: nothing is logged. */
   readonly logger?: Logger;
@@ -74,12 +74,16 @@ export class Queue<Body> {
   readonly name: string;
   readonly #connection: Connection;
   readonly #api: Client<QueueBroker['service']>;
+  /** The same without a time for each call: work is waited for as long as it takes. */
+  readonly #lasting: Client<QueueBroker['service']>;
   readonly #logger: Logger;
 
   constructor(connection: Connection, name: string, options: QueueOptions = {}) {
     this.#connection = connection;
     this.#logger = guarded(options.logger ?? silentLogger).child({ part: 'queue', queue: name });
+    const { timeoutMs: _, ...lasting } = options;
     this.#api = client<QueueBroker['service']>(connection, options);
+    this.#lasting = client<QueueBroker['service']>(connection, lasting);
     this.name = name;
   }
 
@@ -181,7 +185,7 @@ export class Queue<Body> {
     checkInteger('prefetch', prefetch, 1, 65_536);
     checkInteger('leaveTimeoutMs', leaveTimeoutMs, 0, 2 ** 31 - 1);
     const verdicts = new Verdicts();
-    const stream = this.#api['queue:work'].stream(verdicts, {
+    const stream = this.#lasting['queue:work'].stream(verdicts, {
       signal,
       metadata: { queue: this.name, prefetch: String(prefetch) },
     });
