@@ -11,7 +11,7 @@ function make(submit: OutboxHooks['submit']) {
   const taken: { bytes: number[]; mayBorrow: boolean }[] = [];
   let buffered = 0;
   const awaitLeaving = vi.fn();
-  const outbox = new Outbox(1000, {
+  const outbox = new Outbox(10_000, {
     submit: (data, lease, mayBorrow) => {
       const answer = submit(data, lease, mayBorrow);
       if (answer !== false) taken.push({ bytes: [...data], mayBorrow });

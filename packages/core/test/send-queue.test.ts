@@ -80,14 +80,14 @@ test('a long queue is taken in time proportional to its length', () => {
 });
 
 test('what waits is bounded in bytes and overhead, so that empty messages are bounded too', () => {
-  const queue = new SendQueue(1000);
+  const queue = new SendQueue(2000);
   void queue.push(bytes(500), undefined);
   void queue.push(bytes(300), undefined);
   expect(() => queue.push(bytes(100), undefined)).toThrow(
     expect.objectContaining({ code: 'ERR_VERBMQ_SEND_QUEUE_FULL' }),
   );
   expect(queue.length).toBe(2);
-  const empty = new SendQueue(1000);
+  const empty = new SendQueue(15 * 512 + 100);
   let accepted = 0;
   expect(() => {
     for (; ; accepted++) void empty.push(bytes(0), undefined);
@@ -104,7 +104,7 @@ test('an empty queue takes anything', () => {
 test('failing rejects all that wait and gives their buffers back', async () => {
   const freed: number[] = [];
   const owner = { freeOutgoing: (lease: OutgoingLease) => void freed.push(lease.token) };
-  const queue = new SendQueue(1000);
+  const queue = new SendQueue(10_000);
   queue.push(bytes(1), undefined).sent.catch(() => {});
   queue.shift(); // it left: its promise is the transport's
   const plain = queue.push(bytes(1), undefined).sent;

@@ -7,7 +7,7 @@ export interface ConnectionOptions {
   /** `send` waits while the transport holds at least so many bytes that have not left yet. Default 1 MiB. */
   readonly highWaterMarkBytes?: number;
   /**
-   * The most that waiting sends may hold, in bytes, each counted with an overhead of 64. A send beyond it is
+   * The most that waiting sends may hold, in bytes, each counted with the 512 that it takes besides. A send beyond it is
    * refused with `ERR_VERBMQ_SEND_QUEUE_FULL`: the program does not await its sends. Default 256 MiB.
    */
   readonly maxQueuedBytes?: number;

@@ -27,8 +27,8 @@ export class WaitingSend {
   }
 }
 
-/** What a waiting send costs beyond its bytes: its promise and its entry here. */
-const OVERHEAD_BYTES = 64;
+/** What a waiting send costs beyond its bytes, as measured: its promise, its entry here, and the array that shows its bytes. */
+const OVERHEAD_BYTES = 512;
 
 /** So many that were withdrawn may keep their places, and as many as those that wait. */
 const MAX_EMPTY_PLACES = 16;
