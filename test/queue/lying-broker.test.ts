@@ -3,6 +3,7 @@ import { type Service, serve } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import { from, Gate, until, verbmqErrorOf } from '../rpc/support.js';
 import { isPending, turns } from '../support/expectations.js';
+import { expectNoMore, type InUse, inUse } from '../support/leftovers.js';
 import { connectPair } from '../support/pair.js';
 import { memorySetUp } from '../support/transports/memory.js';
 
@@ -200,7 +201,6 @@ describe('a broker that lies to a client of its queues', () => {
     );
     expect((await verbmqErrorOf(working)).code).toBe('ERR_VERBMQ_ABORTED');
   });
-});
 
   test('jobs beyond what was asked for leave nothing at one that takes for ever', async () => {
     const [warm, count] = [10_000, 110_000];
@@ -236,3 +236,4 @@ describe('a broker that lies to a client of its queues', () => {
       .catch(() => {});
     expectNoMore(before as InUse, after as InUse);
   });
+});

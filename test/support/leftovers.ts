@@ -31,8 +31,12 @@ export function inUse(): InUse {
 
 /** No handle, no timer and no memory has come to what was in use `before`, and nobody listens to the signals. */
 export function expectNothingMore(before: InUse, ...signals: AbortSignal[]): void {
-  const { memory, handles } = inUse();
+  expectNoMore(before, inUse());
   for (const signal of signals) expect(getEventListeners(signal, 'abort')).toEqual([]);
+}
+
+/** The same of what was in use `after`. */
+export function expectNoMore(before: InUse, { memory, handles }: InUse): void {
   const more = Object.entries(handles).filter(([name, count]) => count > (before.handles[name] ?? 0));
   expect(more).toEqual([]);
   for (const what of ['heapUsed', 'external', 'arrayBuffers'] as const)

@@ -140,6 +140,7 @@ export class BulkLane {
       },
       (error: unknown) => {
         this.#outstanding--;
+        if (!(memory instanceof Uint8Array)) memory.release(); // where the connection did not even take it
         // Without its last piece a body has no effect, whatever became of the others.
         const isWhole = transfer.offset === bytes;
         this.#failed(transfer, isWhole || !isVerbmqError(error) ? error : error.withKnownOutcome());
