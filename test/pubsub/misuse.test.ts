@@ -78,10 +78,10 @@ test('idle subscriptions of a peer that does not read hold no more together than
   // Others still get theirs, though all that may be held is.
   const { client: other, server: behind } = await connectPair(setUp);
   serve(behind, broker.service);
-  const events = pubsub(other).subscribe<number>('t.*');
+  const events = pubsub(other).subscribe<Uint8Array>('t.*');
   await events.ready;
-  expect(broker.publish('t.x', 1)).toBe(1);
-  expect((await events.next()).value).toMatchObject({ body: 1, dropped: 0 });
+  expect(broker.publish('t.x', new Uint8Array(60_000))).toBe(1);
+  expect((await events.next()).value).toMatchObject({ topic: 't.x', dropped: 0 });
   near.resume();
   for (const [n, subscription] of subscriptions.slice(0, 10).entries())
     expect((await subscription.next()).value?.body[0]).toBe(n);

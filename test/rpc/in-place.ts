@@ -57,6 +57,26 @@ export function inPlace(setUp: SetUp): void {
     expect(codec.copied).toBe(copied);
   });
 
+  test.each([Number.NaN, 1, 2 ** 30])(
+    'a codec that says a body ends at %s has not written it',
+    async (end) => {
+      let asked = 0;
+      class Lying extends MsgpackCodec {
+        override encodeInto(): number {
+          asked++;
+          return end;
+        }
+      }
+      const { api } = await served(
+        setUp,
+        { echo },
+        { serve: { codec: new Lying() }, client: { codec: new Lying() } },
+      );
+      expect(await api.echo({ a: [1] })).toEqual({ a: [1] });
+      expect(asked).toBeGreaterThan(0);
+    },
+  );
+
   test('bodies longer than a message may be go in pieces, though they would fit', async () => {
     const { api, near, far } = await served(setUp, { echo }, { pair: { both: { maxMessageBytes: 1024 } } });
     const value = { numbers: Array.from({ length: 500 }, (_, i) => i * 1000) };
