@@ -30,6 +30,8 @@ export interface PooledBuffer {
   readonly slab: PoolSlab;
   /** From the start of the region, in bytes. */
   readonly offset: number;
+  /** The application has it, and gives it back when it likes. */
+  held: boolean;
 }
 
 /** The first `bytes` bytes of a buffer. */
@@ -54,6 +56,7 @@ export class BufferPool {
   readonly #free = new Map<number, PooledBuffer[]>();
   #bytes = 0;
   #usedBytes = 0;
+  #heldBytes = 0;
   #sweep: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -75,26 +78,48 @@ export class BufferPool {
 
   /**
    * A buffer of at least `bytes` bytes; its content is not initialised.
+   * @param held see `PooledBuffer`
    * @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` or `ERR_VERBMQ_MEMLOCK` when memory cannot be had.
    */
-  take(bytes: number): PooledBuffer {
+  take(bytes: number, held = false): PooledBuffer {
     const bufferBytes = bufferBytesFor(bytes);
-    this.#count(bufferBytes);
+    this.#count(bufferBytes, held);
     let buffer: PooledBuffer;
     try {
       buffer = this.#free.get(bufferBytes)?.pop() ?? this.#grow(bufferBytes);
     } catch (error) {
+      if (held) this.#discountHeld(bufferBytes);
       this.#discount(bufferBytes);
       throw error;
     }
     const { slab } = buffer;
     if (slab.used++ === 0) this.#engine.poolMemory.isNotIdle(slab.idle);
     slab.touched = true;
+    buffer.held = held;
     return buffer;
+  }
+
+  /** The application keeps a buffer that it was only to see. `false`: it keeps as much as it may. */
+  hold(buffer: PooledBuffer): boolean {
+    if (this.#closed) return true;
+    const { bufferBytes } = buffer.slab;
+    if (this.#direction !== undefined && !this.#engine.poolMemory.hold(this.#direction, bufferBytes))
+      return false;
+    buffer.held = true;
+    this.#heldBytes += bufferBytes;
+    return true;
+  }
+
+  /** The application has sent what is in it. */
+  unhold(buffer: PooledBuffer): void {
+    if (this.#closed || !buffer.held) return;
+    buffer.held = false;
+    this.#discountHeld(buffer.slab.bufferBytes);
   }
 
   give(buffer: PooledBuffer): void {
     if (this.#closed) return;
+    this.unhold(buffer);
     const { slab } = buffer;
     slab.touched = true;
     this.#free.get(slab.bufferBytes)?.push(buffer);
@@ -112,6 +137,7 @@ export class BufferPool {
     this.#closed = true;
     clearInterval(this.#sweep);
     for (const { idle } of this.#slabs) this.#engine.poolMemory.isNotIdle(idle);
+    this.#discountHeld(this.#heldBytes);
     this.#discount(this.#usedBytes);
     this.#engine.pools.delete(this);
     this.#slabs.clear();
@@ -119,9 +145,15 @@ export class BufferPool {
     this.#bytes = 0;
   }
 
-  #count(bytes: number): void {
-    if (this.#direction !== undefined) this.#engine.poolMemory.use(this.#direction, bytes);
+  #count(bytes: number, held: boolean): void {
+    if (this.#direction !== undefined) this.#engine.poolMemory.use(this.#direction, bytes, held);
     this.#usedBytes += bytes;
+    if (held) this.#heldBytes += bytes;
+  }
+
+  #discountHeld(bytes: number): void {
+    this.#heldBytes -= bytes;
+    if (this.#direction !== undefined) this.#engine.poolMemory.unhold(this.#direction, bytes);
   }
 
   #discount(bytes: number): void {
@@ -145,8 +177,8 @@ export class BufferPool {
     const free = this.#free.get(bufferBytes) ?? [];
     this.#free.set(bufferBytes, free);
     for (let offset = slab.bytes - bufferBytes; offset > 0; offset -= bufferBytes)
-      free.push({ slab, offset });
-    return { slab, offset: 0 };
+      free.push({ slab, offset, held: false });
+    return { slab, offset: 0, held: false };
   }
 
   #newSlab(bufferBytes: number): PoolSlab {

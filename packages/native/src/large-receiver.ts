@@ -142,8 +142,9 @@ export class LargeReceiver {
   retain(token: number, data: Uint8Array): Uint8Array | undefined {
     const message = this.#delivered.get(token);
     if (message === undefined) return undefined;
-    const { bufferBytes } = (message.buffer as PooledBuffer).slab;
-    if (this.#retainedBytes + bufferBytes > this.#retainLimitBytes) {
+    const buffer = message.buffer as PooledBuffer;
+    const { bufferBytes } = buffer.slab;
+    if (this.#retainedBytes + bufferBytes > this.#retainLimitBytes || !this.#pool.hold(buffer)) {
       const copy = copyOf(data);
       this.release(token);
       return copy;
@@ -151,6 +152,7 @@ export class LargeReceiver {
     message.retained = true;
     this.#retainedBytes += bufferBytes;
     this.#giveWindowBack(message);
+    this.#read(); // what waits for this one's memory waits for the next one's, or in vain
     return undefined;
   }
 

@@ -105,7 +105,7 @@ export class LargeSender {
         `${this.#leasedBytes} bytes of outgoing buffers are leased, and ${bytes} more exceed largeMemoryBytes (${limit}): send or release them first, or raise the limit`,
       );
     }
-    const buffer = this.#pool.take(bytes);
+    const buffer = this.#pool.take(bytes, true);
     this.#leasedBytes += buffer.slab.bufferBytes;
     const token = this.#nextToken--;
     this.#leases.set(token, buffer);
@@ -124,7 +124,9 @@ export class LargeSender {
   prepare(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): LargeMessage {
     const bytes = data.byteLength;
     if (lease !== undefined && lease.token <= FIRST_TOKEN) {
-      return inPool(this.#takeLease(lease.token), bytes);
+      const leased = this.#takeLease(lease.token);
+      this.#pool.unhold(leased);
+      return inPool(leased, bytes);
     }
     const { buffer, byteOffset } = data;
     if (mayBorrow && this.#init.mayBorrow && bytes >= BORROW_BYTES && isLendable(data)) {

@@ -48,8 +48,8 @@ export interface LargeMessageOptions {
   readonly largeMemoryBytes: number;
   /**
    * How much registered memory the large messages of all connections of the transport may use in each direction, in bytes.
-   * A single message passes when there is no other. Beyond it messages wait, on their way in and out, and `allocate` throws
-   * `ERR_VERBMQ_NO_BUFFERS`. Default 1 GiB.
+   * A single message passes when no other is under way. Beyond it messages wait, on their way in and out, `allocate` throws
+   * `ERR_VERBMQ_NO_BUFFERS`, and a message is copied to ordinary memory when it is retained. Default 1 GiB.
    */
   readonly largeMemoryTotalBytes: number;
   /**

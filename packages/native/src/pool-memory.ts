@@ -37,6 +37,7 @@ export class PoolMemory {
   /** In the order in which they became idle. */
   readonly #idle = new Set<IdleMemory>();
   readonly #used = { in: 0, out: 0 };
+  readonly #held = { in: 0, out: 0 };
   readonly #waiting = { in: new Set<() => void>(), out: new Set<() => void>() };
   /** Only what has been advertised and not been found to be read. */
   readonly #sent = new Set<SentMemory>();
@@ -56,12 +57,15 @@ export class PoolMemory {
     return this.#used[direction];
   }
 
-  /** @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` when this direction has as much as it may have. */
-  use(direction: Direction, bytes: number): void {
+  /**
+   * @param held the application gets it, and has it for as long as it likes
+   * @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` when this direction has as much as it may have.
+   */
+  use(direction: Direction, bytes: number, held: boolean): void {
     const { largeMemoryTotalBytes } = this.#limits;
-    if (direction === 'out' && !this.#mayUse(direction, bytes)) this.reclaim();
+    if (direction === 'out' && !this.#mayUse(direction, bytes, held)) this.reclaim();
     const used = this.#used[direction];
-    if (!this.#mayUse(direction, bytes)) {
+    if (!this.#mayUse(direction, bytes, held)) {
       throw new VerbmqError(
         'ERR_VERBMQ_NO_BUFFERS',
         `the connections of this transport use ${used} bytes for large messages, and ${bytes} more exceed largeMemoryTotalBytes (${largeMemoryTotalBytes}): release messages and buffers sooner, or raise the limit`,
@@ -69,17 +73,29 @@ export class PoolMemory {
       );
     }
     this.#used[direction] = used + bytes;
+    if (held) this.#held[direction] += bytes;
   }
 
   unuse(direction: Direction, bytes: number): void {
     this.#used[direction] -= bytes;
-    if (!this.isAwaited(direction)) return;
-    const waiting = [...this.#waiting[direction]];
-    this.#waiting[direction].clear();
-    for (const wake of waiting) process.nextTick(wake);
+    this.#wake(direction);
   }
 
-  /** Calls `wake` once, when memory of this direction has been given back. */
+  /** The application keeps memory that is in use. `false`: it keeps as much as it may, and nothing was done. */
+  hold(direction: Direction, bytes: number): boolean {
+    const held = this.#held[direction];
+    if (held > 0 && held + bytes > this.#limits.largeMemoryTotalBytes) return false;
+    this.#held[direction] = held + bytes;
+    this.#wake(direction);
+    return true;
+  }
+
+  /** The application does not have it any more; it may still be in use. */
+  unhold(direction: Direction, bytes: number): void {
+    this.#held[direction] -= bytes;
+  }
+
+  /** Calls `wake` once, when memory of this direction has been given back, or is kept by the application. */
   whenFreed(direction: Direction, wake: () => void): void {
     // Who sends from now on, or is told while somebody waits, watches by itself.
     if (direction === 'out' && !this.isAwaited('out')) for (const { watch } of this.#sent) watch();
@@ -121,8 +137,20 @@ export class PoolMemory {
     if (this.#idle.delete(memory)) this.#idleBytes -= memory.bytes;
   }
 
-  #mayUse(direction: Direction, bytes: number): boolean {
+  #wake(direction: Direction): void {
+    if (!this.isAwaited(direction)) return;
+    const waiting = [...this.#waiting[direction]];
+    this.#waiting[direction].clear();
+    for (const wake of waiting) process.nextTick(wake);
+  }
+
+  /**
+   * Of what the application has, nobody knows when it comes back: it may be waiting for just the message that waits here. So that
+   * never keeps a message out, if no other is under way.
+   */
+  #mayUse(direction: Direction, bytes: number, held: boolean): boolean {
     const used = this.#used[direction];
-    return used === 0 || used + bytes <= this.#limits.largeMemoryTotalBytes;
+    const underWay = held ? used : used - this.#held[direction];
+    return underWay === 0 || used + bytes <= this.#limits.largeMemoryTotalBytes;
   }
 }

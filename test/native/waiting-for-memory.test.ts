@@ -1,0 +1,112 @@
+// Large messages that wait for registered memory: whatever else holds it, each of them gets its turn.
+import type { Connection, Message } from '@verbmq/core';
+import type { RdmaTransportOptions } from '@verbmq/native';
+import { expect, test } from 'vitest';
+import { numbered, numberOf, take } from '../support/messages.js';
+import { connectPair, nextConnection, type Pair } from '../support/pair.js';
+import { onSimulatedDevice, resetForTest } from '../support/simulated-device.js';
+import { errno, expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
+import { until } from '../support/until.js';
+
+const KIB = 1024;
+/** As long as memory for one message of `LENGTH` bytes. */
+const TOTAL = 64 * KIB;
+const LENGTH = 60 * KIB;
+
+await onSimulatedDevice('rxe', (device) => {
+  async function second({ clientTransport, listener }: Pair): Promise<{ client: Connection; server: Connection }> {
+    const accepted = nextConnection(listener);
+    return { client: await clientTransport.connect(listener.url), server: await accepted };
+  }
+
+  /** Only the side that accepts has these options. */
+  const pairWithReceiver = (server: RdmaTransportOptions): Promise<Pair> =>
+    connectPair(simulatedSetUp(device), { server });
+
+  test('a message before a lease does not wait for the memory of that lease', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device, { largeMemoryTotalBytes: TOTAL });
+    const receiving = take(pair.server, 3);
+    const lease = pair.client.allocate(LENGTH);
+    lease.data.set(numbered(2));
+    await Promise.all([
+      pair.client.send(numbered(1, LENGTH)),
+      pair.client.send(lease),
+      pair.client.send(numbered(3, LENGTH)),
+    ]);
+    expect((await receiving).map(numberOf)).toEqual([1, 2, 3]);
+    await expectNothingLeft(device, pair);
+  });
+
+  test('a message does not wait for leases of other connections, which the application may keep', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device, { largeMemoryTotalBytes: TOTAL });
+    const other = await second(pair);
+    const lease = other.client.allocate(LENGTH);
+    const receiving = take(pair.server, 3);
+    for (const n of [1, 2, 3]) await pair.client.send(numbered(n, LENGTH));
+    expect((await receiving).map(numberOf)).toEqual([1, 2, 3]);
+    lease.release();
+    await expectNothingLeft(device, pair);
+  });
+
+  test('messages that are kept keep no other out, and no more is kept in place than there may be', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device, { largeMemoryTotalBytes: TOTAL });
+    const other = await second(pair);
+    const kept: { message: Message; inPlace: boolean }[] = [];
+    for (const { server } of [pair, other]) {
+      server.onMessage((message) => {
+        const before = message.data.buffer;
+        message.retain();
+        kept.push({ message, inPlace: message.data.buffer === before });
+      });
+    }
+    await pair.client.send(numbered(1, LENGTH));
+    await until(() => kept.length === 1);
+    await other.client.send(numbered(2, LENGTH));
+    await until(() => kept.length === 2);
+    await pair.client.send(numbered(3, LENGTH));
+    await until(() => kept.length === 3);
+    expect(kept.map(({ message }) => numberOf(message.data))).toEqual([1, 2, 3]);
+    expect(kept.map(({ inPlace }) => inPlace)).toEqual([true, false, false]);
+    for (const { message } of kept) message.release();
+    await expectNothingLeft(device, pair);
+  });
+
+  test('a message that was only being read when there was no memory for the next one may be kept', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await pairWithReceiver({ largeMemoryTotalBytes: TOTAL });
+    const other = await second(pair);
+    const numbers: number[] = [];
+    for (const { server } of [pair, other]) {
+      server.onMessage((message) => void numbers.push(numberOf(message.retain().data)));
+    }
+    device.hold('hardware');
+    await Promise.all([pair.client.send(numbered(1, LENGTH)), other.client.send(numbered(2, LENGTH))]);
+    device.release('hardware');
+    await until(() => numbers.length === 2);
+    await expectNothingLeft(device, pair);
+  });
+
+  test('a receiver that gets no memory beside the messages that it keeps says so', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device);
+    const kept: Message[] = [];
+    pair.server.onMessage((message) => void kept.push(message.retain()));
+    const leases = [1, 2].map((n) => {
+      const lease = pair.client.allocate(300 * KIB);
+      lease.data.set(numbered(n));
+      return lease;
+    });
+    // One buffer, and no second one.
+    device.failCall('ibv_reg_mr', errno.ENOMEM, { skip: 1, times: -1 });
+    device.hold('hardware');
+    await Promise.all(leases.map((lease) => pair.client.send(lease)));
+    device.release('hardware');
+    expect((await pair.server.closed).error).toMatchObject({ code: 'ERR_VERBMQ_NO_BUFFERS' });
+    expect(kept.map(({ data }) => numberOf(data))).toEqual([1]);
+    device.reset('rxe');
+    await expectNothingLeft(device, pair);
+  });
+});
