@@ -109,4 +109,68 @@ await onSimulatedDevice('rxe', (device) => {
     device.reset('rxe');
     await expectNothingLeft(device, pair);
   });
+
+  test.each<[string, RdmaTransportOptions, RdmaTransportOptions]>([
+    ['sends', { largeMemoryTotalBytes: TOTAL }, {}],
+    ['receives', {}, { largeMemoryTotalBytes: TOTAL }],
+  ])(
+    'a connection that %s large messages all the time leaves their turns to the others',
+    async (_, client, server) => {
+      resetForTest(device, 'rxe');
+      const pair = await connectPair(simulatedSetUp(device), { client, server });
+      const others = [await second(pair), await second(pair)];
+      const arrived: number[] = [];
+      for (const [n, connection] of [pair.server, ...others.map(({ server }) => server)].entries()) {
+        connection.onMessage(() => void arrived.push(n));
+      }
+      const sends = Array.from({ length: 30 }, () => pair.client.send(numbered(0, LENGTH)));
+      for (const { client } of others) sends.push(client.send(numbered(0, LENGTH)));
+      await Promise.all(sends);
+      await until(() => arrived.length === sends.length);
+      // One was under way, and the next may have stood in line before the others came.
+      expect(arrived.indexOf(1)).toBeLessThan(4);
+      expect(arrived.indexOf(2)).toBeLessThan(4);
+      await expectNothingLeft(device, pair);
+    },
+  );
+
+  test('a message that needs nearly all memory gets its turn, though there is always room for shorter ones', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device, { largeMemoryTotalBytes: 2 * TOTAL });
+    const others = [await second(pair), await second(pair)];
+    let over = false;
+    const busy = others.map(async ({ client, server }) => {
+      server.onMessage(() => {});
+      while (!over) await client.send(numbered(0, LENGTH));
+    });
+    const receiving = take(pair.server, 1);
+    await pair.client.send(numbered(7, 2 * LENGTH));
+    expect((await receiving).map(numberOf)).toEqual([7]);
+    over = true;
+    await Promise.all(busy);
+    await expectNothingLeft(device, pair);
+  });
+
+  test('a message whose connection fails keeps no place in line', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device, { largeMemoryTotalBytes: 2 * TOTAL });
+    const [first, last] = [await second(pair), await second(pair)];
+    // The peer reads no more of these.
+    pair.server.pause();
+    pair.server.onMessage(() => {});
+    for (const n of [1, 2, 3]) await pair.client.send(numbered(n, LENGTH));
+    await until(
+      () => pair.server.stats().messagesQueued === 2 && pair.client.stats().bytesBuffered === LENGTH,
+    );
+    const failing = first.client.send(numbered(4, 2 * LENGTH));
+    const receiving = take(last.server, 1);
+    const sending = last.client.send(numbered(5, LENGTH));
+    expect(last.client.stats().sendsWaiting).toBe(1);
+    first.client.abort('enough');
+    await failing.catch(() => {});
+    await sending;
+    pair.server.resume();
+    expect((await receiving).map(numberOf)).toEqual([5]);
+    await expectNothingLeft(device, pair);
+  });
 });

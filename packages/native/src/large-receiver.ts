@@ -1,8 +1,8 @@
 import { VerbmqError } from '@verbmq/core';
 import { copyOf, Fifo } from '@verbmq/core/transport-kit';
 import { type Handle, MemoryUse } from './binding.js';
-import { BufferPool, type PooledBuffer, viewOf } from './buffer-pool.js';
-import { LIMIT_REACHED } from './pool-memory.js';
+import { BufferPool, bufferBytesFor, type PooledBuffer, viewOf } from './buffer-pool.js';
+import { LIMIT_REACHED, type MemoryWaiter } from './pool-memory.js';
 import type { RdmaEngine } from './rdma-engine.js';
 
 /** What the connection does with what has arrived, in order. */
@@ -48,12 +48,21 @@ export class LargeReceiver {
   readonly #pool: BufferPool;
   readonly #line = new Fifo<InLine>();
   readonly #withoutMemory = new Fifo<LargeMessage>();
+  readonly #memoryWaiter: MemoryWaiter = {
+    wantedBytes: () => {
+      const next = this.#withoutMemory.peek();
+      return next === undefined ? 0 : bufferBytesFor(next.bytes);
+    },
+    wake: () => this.#read(),
+  };
   readonly #beingRead = new Fifo<LargeMessage>();
   /** Messages that the application has, by their tokens. */
   readonly #delivered = new Map<number, LargeMessage>();
   #nextToken = FIRST_TOKEN;
   #retainedBytes = 0;
   #unretained = 0;
+  /** Nothing more is read. */
+  #stopped = false;
   #ended = false;
 
   /**
@@ -156,8 +165,15 @@ export class LargeReceiver {
     return undefined;
   }
 
+  /** The connection is dead: what still waits for memory is of no use to anybody, and others may be waiting behind it. */
+  stop(): void {
+    this.#stopped = true;
+    this.#engine.poolMemory.leave('in', this.#memoryWaiter);
+  }
+
   /** The engine holds nothing of the connection any more. Messages that the application has stay as they are. */
   end(): void {
+    this.stop();
     this.#ended = true;
     this.#pool.close();
     for (const next of this.#line.takeAll()) if (next !== 'close') this.#hooks.release(next.slot);
@@ -183,10 +199,8 @@ export class LargeReceiver {
     if (!this.#ended) this.#hooks.release(slot);
   }
 
-  readonly #readAgain = (): void => this.#read();
-
   #read(): void {
-    if (this.#ended) return;
+    if (this.#stopped) return;
     for (let next = this.#withoutMemory.peek(); next !== undefined; next = this.#withoutMemory.peek()) {
       try {
         next.buffer = this.#pool.take(next.bytes);
@@ -195,7 +209,7 @@ export class LargeReceiver {
         if ((error as VerbmqError).code === 'ERR_VERBMQ_CONNECTION_LOST') return;
         // Where all connections together have as much as they may, one of them will give some back.
         if ((error as VerbmqError).reason === LIMIT_REACHED)
-          this.#engine.poolMemory.whenFreed('in', this.#readAgain);
+          this.#engine.poolMemory.wait('in', this.#memoryWaiter);
         // What is being read, or handled, gives its memory back soon. What is retained may not.
         else if (this.#beingRead.length === 0 && this.#unretained === 0)
           this.#hooks.failed(error as VerbmqError);

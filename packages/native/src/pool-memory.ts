@@ -1,4 +1,5 @@
 import { VerbmqError } from '@verbmq/core';
+import { Line } from '@verbmq/core/transport-kit';
 
 /** Memory of some pool that may be given back at any time it is idle. */
 export interface IdleMemory {
@@ -21,6 +22,26 @@ export interface SentMemory {
   readonly watch: () => void;
 }
 
+/** Somebody who waits for memory. */
+export interface MemoryWaiter {
+  /** How much would do, as it is counted; 0 when nobody waits there any more. */
+  readonly wantedBytes: () => number;
+  /** Its turn has come, and there is as much: for one use, until this returns. */
+  readonly wake: () => void;
+}
+
+/** What one direction uses, and who waits for some of that. */
+class Account {
+  used = 0;
+  /** Of it, what the application has, and gives back when it likes. */
+  held = 0;
+  readonly line = new Line<MemoryWaiter>();
+  /** Whether the first in line is looked at soon. */
+  advances = false;
+  /** Whether the one whose turn it is has not used any yet. */
+  isTurn = false;
+}
+
 export interface PoolMemoryLimits {
   /** For large messages in each direction, bytes. */
   readonly largeMemoryTotalBytes: number;
@@ -36,9 +57,7 @@ export class PoolMemory {
   readonly #limits: PoolMemoryLimits;
   /** In the order in which they became idle. */
   readonly #idle = new Set<IdleMemory>();
-  readonly #used = { in: 0, out: 0 };
-  readonly #held = { in: 0, out: 0 };
-  readonly #waiting = { in: new Set<() => void>(), out: new Set<() => void>() };
+  readonly #accounts = { in: new Account(), out: new Account() };
   /** Only what has been advertised and not been found to be read. */
   readonly #sent = new Set<SentMemory>();
   #idleBytes = 0;
@@ -54,57 +73,69 @@ export class PoolMemory {
 
   /** In use for large messages of one direction. */
   usedBytes(direction: Direction): number {
-    return this.#used[direction];
+    return this.#accounts[direction].used;
   }
 
   /**
    * @param held the application gets it, and has it for as long as it likes
-   * @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` when this direction has as much as it may have.
+   * @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` when this direction has as much as it may have, or others wait for more already.
    */
   use(direction: Direction, bytes: number, held: boolean): void {
-    const { largeMemoryTotalBytes } = this.#limits;
-    if (direction === 'out' && !this.#mayUse(direction, bytes, held)) this.reclaim();
-    const used = this.#used[direction];
-    if (!this.#mayUse(direction, bytes, held)) {
+    const account = this.#accounts[direction];
+    const mayPass = account.isTurn || account.line.length === 0;
+    account.isTurn = false;
+    if (direction === 'out' && mayPass && !this.#mayUse(account, bytes, held)) this.reclaim();
+    if (!mayPass || !this.#mayUse(account, bytes, held)) {
+      const { largeMemoryTotalBytes } = this.#limits;
+      const others = mayPass ? '' : ', while others wait for memory already,';
       throw new VerbmqError(
         'ERR_VERBMQ_NO_BUFFERS',
-        `the connections of this transport use ${used} bytes for large messages, and ${bytes} more exceed largeMemoryTotalBytes (${largeMemoryTotalBytes}): release messages and buffers sooner, or raise the limit`,
+        `the connections of this transport use ${account.used} bytes for large messages, and ${bytes} more${others} exceed largeMemoryTotalBytes (${largeMemoryTotalBytes}): release messages and buffers sooner, or raise the limit`,
         { reason: LIMIT_REACHED },
       );
     }
-    this.#used[direction] = used + bytes;
-    if (held) this.#held[direction] += bytes;
+    account.used += bytes;
+    if (held) account.held += bytes;
   }
 
   unuse(direction: Direction, bytes: number): void {
-    this.#used[direction] -= bytes;
-    this.#wake(direction);
+    const account = this.#accounts[direction];
+    account.used -= bytes;
+    this.#advanceSoon(account);
   }
 
   /** The application keeps memory that is in use. `false`: it keeps as much as it may, and nothing was done. */
   hold(direction: Direction, bytes: number): boolean {
-    const held = this.#held[direction];
-    if (held > 0 && held + bytes > this.#limits.largeMemoryTotalBytes) return false;
-    this.#held[direction] = held + bytes;
-    this.#wake(direction);
+    const account = this.#accounts[direction];
+    if (account.held > 0 && account.held + bytes > this.#limits.largeMemoryTotalBytes) return false;
+    account.held += bytes;
+    this.#advanceSoon(account);
     return true;
   }
 
   /** The application does not have it any more; it may still be in use. */
   unhold(direction: Direction, bytes: number): void {
-    this.#held[direction] -= bytes;
+    this.#accounts[direction].held -= bytes;
   }
 
-  /** Calls `wake` once, when memory of this direction has been given back, or is kept by the application. */
-  whenFreed(direction: Direction, wake: () => void): void {
+  /** `waiter` is woken once, when its turn comes: first come, first served. One that waits already keeps its place. */
+  wait(direction: Direction, waiter: MemoryWaiter): void {
     // Who sends from now on, or is told while somebody waits, watches by itself.
-    if (direction === 'out' && !this.isAwaited('out')) for (const { watch } of this.#sent) watch();
-    this.#waiting[direction].add(wake);
+    const account = this.#accounts[direction];
+    if (direction === 'out' && account.line.length === 0) for (const { watch } of this.#sent) watch();
+    this.#advanceSoon(account); // the first may not wait any more, and have told nobody
+    account.line.add(waiter);
+  }
+
+  /** `waiter` does not wait any more. */
+  leave(direction: Direction, waiter: MemoryWaiter): void {
+    const account = this.#accounts[direction];
+    if (account.line.delete(waiter)) this.#advanceSoon(account);
   }
 
   /** Whether somebody waits for memory of this direction. */
   isAwaited(direction: Direction): boolean {
-    return this.#waiting[direction].size > 0;
+    return this.#accounts[direction].line.length > 0;
   }
 
   /** From now on a peer may read memory of a pool. Whoever waits for memory waits for that too. */
@@ -137,20 +168,35 @@ export class PoolMemory {
     if (this.#idle.delete(memory)) this.#idleBytes -= memory.bytes;
   }
 
-  #wake(direction: Direction): void {
-    if (!this.isAwaited(direction)) return;
-    const waiting = [...this.#waiting[direction]];
-    this.#waiting[direction].clear();
-    for (const wake of waiting) process.nextTick(wake);
+  #advanceSoon(account: Account): void {
+    if (account.line.length === 0 || account.advances) return;
+    account.advances = true;
+    process.nextTick(this.#advance, account);
   }
+
+  /** Lets one who waits have what there is for it. The others are not woken in vain: there may be a thousand of them. */
+  readonly #advance = (account: Account): void => {
+    account.advances = false;
+    const first = account.line.peek();
+    if (first === undefined) return;
+    const wantedBytes = first.wantedBytes();
+    if (wantedBytes > 0 && !this.#mayUse(account, wantedBytes, false)) return;
+    account.line.shift();
+    account.isTurn = true;
+    try {
+      first.wake();
+    } finally {
+      account.isTurn = false;
+      this.#advanceSoon(account);
+    }
+  };
 
   /**
    * Of what the application has, nobody knows when it comes back: it may be waiting for just the message that waits here. So that
    * never keeps a message out, if no other is under way.
    */
-  #mayUse(direction: Direction, bytes: number, held: boolean): boolean {
-    const used = this.#used[direction];
-    const underWay = held ? used : used - this.#held[direction];
+  #mayUse({ used, held: heldBytes }: Account, bytes: number, held: boolean): boolean {
+    const underWay = held ? used : used - heldBytes;
     return underWay === 0 || used + bytes <= this.#limits.largeMemoryTotalBytes;
   }
 }

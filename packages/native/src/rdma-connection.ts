@@ -75,6 +75,7 @@ export class RdmaConnection extends Connection implements Endpoint {
       slab,
       description,
       highWaterMarkBytes,
+      awaited: () => this._sendsWait,
       roomAvailable: () => {
         if (!this.#gone) this._roomAvailable();
       },
@@ -314,6 +315,7 @@ export class RdmaConnection extends Connection implements Endpoint {
     this.#heartbeat.stop();
     this.#tearingDown = false;
     this.#outbound.fail(error);
+    this.#receiver.stop();
     this.#oneSided.fail(error);
     if (this.#gone) {
       this._finished();

@@ -2,8 +2,9 @@
 import { type Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
 import { NOT_KEPT, NOT_TAKEN, type OutgoingRoom, WORDS_BYTES } from '@verbmq/core/transport-kit';
 import { type ConnectionDescription, Gate, type Handle } from './binding.js';
+import { bufferBytesFor } from './buffer-pool.js';
 import { type LargeMessage, LargeSender } from './large-sender.js';
-import { LIMIT_REACHED } from './pool-memory.js';
+import { LIMIT_REACHED, type MemoryWaiter } from './pool-memory.js';
 import type { RdmaEngine } from './rdma-engine.js';
 import { SendSlots } from './send-slots.js';
 import type { Slab } from './slab.js';
@@ -32,7 +33,9 @@ export interface RdmaOutboundInit {
   readonly slab: Slab;
   readonly description: ConnectionDescription;
   readonly highWaterMarkBytes: number;
-  /** Called when memory has come free that a message waited for. */
+  /** Whether a message waits to be submitted again. */
+  readonly awaited: () => boolean;
+  /** Called when there is memory that a message waited for. */
   readonly roomAvailable: () => void;
 }
 
@@ -52,7 +55,9 @@ export class RdmaOutbound {
   readonly #highWaterMarkBytes: number;
   readonly #slots: SendSlots;
   readonly #large: LargeSender;
-  readonly #roomAvailable: () => void;
+  readonly #memoryWaiter: MemoryWaiter;
+  /** What the message wants that found no memory last. */
+  #wantedBytes = 0;
   /** Of all that was submitted, what a fence follows. */
   #fenced = 0;
   /** What there was when somebody asked what has left, and since when it has been all. */
@@ -67,8 +72,8 @@ export class RdmaOutbound {
   readonly #rooms: OutgoingRoom[] = [];
 
   constructor(init: RdmaOutboundInit) {
-    const { engine, handle, slab, description, highWaterMarkBytes } = init;
-    this.#roomAvailable = init.roomAvailable;
+    const { engine, handle, slab, description, highWaterMarkBytes, awaited, roomAvailable } = init;
+    this.#memoryWaiter = { wantedBytes: () => (awaited() ? this.#wantedBytes : 0), wake: roomAvailable };
     this.#engine = engine;
     this.#handle = handle;
     this.#slab = slab;
@@ -223,7 +228,8 @@ export class RdmaOutbound {
     } catch (error) {
       // Where all connections together have as much as they may, one of them will give some back.
       if ((error as VerbmqError).reason === LIMIT_REACHED) {
-        this.#engine.poolMemory.whenFreed('out', this.#roomAvailable);
+        this.#wantedBytes = bufferBytesFor(bytes);
+        this.#engine.poolMemory.wait('out', this.#memoryWaiter);
         return this.wait();
       }
       // What the peer reads gives memory back.
@@ -310,12 +316,14 @@ export class RdmaOutbound {
 
   /** The connection has failed; `end` follows. */
   fail(error: VerbmqError): void {
+    this.#engine.poolMemory.leave('out', this.#memoryWaiter);
     this.#large.fail(error);
   }
 
   /** The engine holds nothing of the connection any more. */
   end(): void {
     this.reclaim();
+    this.#engine.poolMemory.leave('out', this.#memoryWaiter);
     this.#large.end();
   }
 

@@ -466,6 +466,11 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     );
   }
 
+  /** Whether there are sends for which `_submit` has answered `false`, and which wait for `_roomAvailable`. */
+  protected get _sendsWait(): boolean {
+    return this.#outbox.waiting > 0;
+  }
+
   /** There is room again after `_submit` answered `false`, or buffered bytes have left. */
   protected _roomAvailable(): void {
     this.#outbox.flush();

@@ -5,6 +5,7 @@
 export type { ConnectionInit, ReceiveMemory } from '../contract/connection.js';
 export { type ExposedByTransport, NOT_KEPT, NOT_TAKEN, WORDS_BYTES } from '../contract/connection-hooks.js';
 export { Fifo } from '../contract/fifo.js';
+export { Line } from '../contract/line.js';
 export type { ListenerInit } from '../contract/listener.js';
 export {
   type DescriptorFields,
