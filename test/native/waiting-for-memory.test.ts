@@ -1,7 +1,7 @@
 // Large messages that wait for registered memory: whatever else holds it, each of them gets its turn.
 import type { Connection, Message } from '@verbmq/core';
 import type { RdmaTransportOptions } from '@verbmq/native';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { connectPair, nextConnection, type Pair } from '../support/pair.js';
 import { onSimulatedDevice, resetForTest } from '../support/simulated-device.js';
@@ -171,6 +171,28 @@ await onSimulatedDevice('rxe', (device) => {
     await sending;
     pair.server.resume();
     expect((await receiving).map(numberOf)).toEqual([5]);
+    await expectNothingLeft(device, pair);
+  });
+
+  test('memory that the peer has read is given back after some seconds, though nobody uses the connection', async () => {
+    resetForTest(device, 'rxe');
+    const pair = await simulatedPair(device);
+    const regions = device.live('mr');
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const receiving = take(pair.server, 1);
+    await pair.client.send(numbered(1, 300 * KIB));
+    const lease = pair.client.allocate(LENGTH);
+    await receiving;
+    // With this word comes that it was read.
+    const word = take(pair.client, 1);
+    await pair.server.send(numbered(2));
+    await word;
+    expect(device.live('mr')).toBe(regions + 3);
+    vi.advanceTimersByTime(15_000);
+    // The lease is still there.
+    expect(device.live('mr')).toBe(regions + 1);
+    lease.release();
     await expectNothingLeft(device, pair);
   });
 });

@@ -51,6 +51,7 @@ export class BufferPool {
   readonly #handle: Handle;
   readonly #uses: number;
   readonly #direction: Direction | undefined;
+  readonly #reclaim: () => void;
   readonly #slabs = new Set<PoolSlab>();
   /** By the size of the buffers. */
   readonly #free = new Map<number, PooledBuffer[]>();
@@ -63,12 +64,20 @@ export class BufferPool {
   /**
    * @param uses what the memory is for: bits of `MemoryUse`
    * @param direction which large messages it is for, where it counts among those of the transport
+   * @param reclaim gives what has come free without a word
    */
-  constructor(engine: RdmaEngine, handle: Handle, uses: number, direction?: Direction) {
+  constructor(
+    engine: RdmaEngine,
+    handle: Handle,
+    uses: number,
+    direction?: Direction,
+    reclaim: () => void = () => {},
+  ) {
     this.#engine = engine;
     this.#handle = handle;
     this.#uses = uses;
     this.#direction = direction;
+    this.#reclaim = reclaim;
   }
 
   /** Bytes that are registered, used or not. */
@@ -201,6 +210,7 @@ export class BufferPool {
   }
 
   #freeUntouched(): void {
+    this.#reclaim();
     for (const slab of this.#slabs) {
       if (slab.used === 0 && !slab.touched) this.#drop(slab);
       slab.touched = false;

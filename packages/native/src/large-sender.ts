@@ -69,7 +69,8 @@ export class LargeSender {
 
   constructor(init: LargeSenderInit) {
     this.#init = init;
-    this.#pool = new BufferPool(init.engine, init.handle, MemoryUse.remoteRead, 'out');
+    const { engine, handle, sent } = init;
+    this.#pool = new BufferPool(engine, handle, MemoryUse.remoteRead, 'out', sent.reclaim);
   }
 
   /** Bytes that the peer has still to read. */

@@ -283,10 +283,11 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   override stats(): RdmaConnectionStats {
     const { addon, options } = this.#engine;
+    const stats = super.stats(); // first: it takes note of what has come free
     const slabBytes = this.#gone ? 0 : Slab.bytesFor(addon, options, this.#slab.sharesReceives);
     const largeBytes = this.#outbound.registeredBytes + this.#receiver.registeredBytes;
     const registeredBytes = slabBytes + largeBytes + this.#oneSided.registeredBytes;
-    return { ...super.stats(), registeredBytes };
+    return { ...stats, registeredBytes };
   }
 
   protected override _sendClose(): void {

@@ -81,6 +81,7 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
   }
 
   override stats(): RdmaTransportStats {
+    const stats = super.stats(); // first: it takes note of what has come free
     const { bytes, regions } = this.#engine?.native.memoryTotals() ?? { bytes: 0, regions: 0 };
     const shared =
       this.#rdmaOptions.sharedReceiveQueue === undefined
@@ -88,7 +89,7 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
         : (this.#engine?.native.sharedReceiveTotals() ?? NOTHING_SHARED);
     const memory = this.#engine?.poolMemory;
     return {
-      ...super.stats(),
+      ...stats,
       registeredBytes: bytes,
       registeredRegions: regions,
       largeMemoryInBytes: memory?.usedBytes('in') ?? 0,
