@@ -111,7 +111,9 @@ export class AutoConnection extends Connection implements PathHooks {
         moved: (path) => this.#moved(path),
       },
     );
-    this.#outgoing = new Outgoing(this.session, frameBytes, init.options.highWaterMarkBytes);
+    this.#outgoing = new Outgoing(this.session, frameBytes, init.options.highWaterMarkBytes, () => {
+      if (!this.#over) this.#progress(); // somebody may have been waiting until it leaves, and no path knows of that
+    });
     this.#incoming = new Incoming(maxMessageBytes, frameBytes, {
       handlesAtOnce: () => this._handlesAtOnce,
       deliver: (data, token) => this._receive(data, token),

@@ -9,6 +9,7 @@ import type { Session } from './session.js';
 export class Outgoing {
   readonly #session: Session;
   readonly #batch: Batch;
+  readonly #left: () => void;
   #scheduled = false;
   /** Until `flush` what is sent needs no end of the turn. */
   #held = false;
@@ -17,11 +18,16 @@ export class Outgoing {
   readonly #flushSoon = (): void => {
     this.#scheduled = false;
     this.flush();
+    this.#left();
   };
 
-  /** @param frameBytes the longest frame that every path takes. */
-  constructor(session: Session, frameBytes: number, highWaterMarkBytes: number) {
+  /**
+   * @param frameBytes the longest frame that every path takes.
+   * @param left what waited for the end of a turn does not any more
+   */
+  constructor(session: Session, frameBytes: number, highWaterMarkBytes: number, left: () => void) {
     this.#session = session;
+    this.#left = left;
     // A batch counts against the high-water mark only when it leaves: so it must be small beside it.
     this.#batch = new Batch(Math.min(MAX_BATCH_BYTES, frameBytes, highWaterMarkBytes / 2), session.kept);
   }
