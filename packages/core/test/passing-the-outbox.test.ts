@@ -19,6 +19,8 @@ const data = Uint8Array.of(8, 9);
 /** A connection whose transport takes what `hasRoom` says. */
 class Fake extends Connection {
   hasRoom = true;
+  /** Beyond it there is no room for a message. */
+  longest = 1000;
   closeSaid = false;
   onSubmit = (): void => {};
   readonly sent: number[][] = [];
@@ -37,8 +39,9 @@ class Fake extends Connection {
 
   protected override _submit(bytes: Uint8Array): boolean {
     this.onSubmit();
-    if (this.hasRoom) this.sent.push([...bytes]);
-    return this.hasRoom;
+    const isTaken = this.hasRoom && bytes.length <= this.longest;
+    if (isTaken) this.sent.push([...bytes]);
+    return isTaken;
   }
   protected override _reserve(): OutgoingRoom {
     return room;
@@ -136,6 +139,17 @@ test('what waits can be taken back, as long as nothing of it has left', async ()
   expect(connection.sent).toEqual([[1, 1], [3]]);
   expect(connection.withdraw(one)).toBe(false);
   expect(connection.stats()).toMatchObject({ messagesSent: 2, sendsWaiting: 0, bytesWaiting: 0 });
+});
+
+test('what stands behind what was taken back leaves when there is room for it, and that alone', async () => {
+  const connection = new Fake();
+  connection.longest = 1;
+  const [one, two, three] = [wait(connection, 1, 1), wait(connection, 2), wait(connection, 3)];
+  connection.withdraw(one);
+  connection.withdraw(two);
+  await three.sent;
+  expect(connection.sent).toEqual([[3]]);
+  expect(connection.stats()).toMatchObject({ messagesSent: 1, sendsWaiting: 0 });
 });
 
 test('drain() and close() wait for nothing that was taken back', async () => {

@@ -97,6 +97,8 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   readonly #lifecycle: Lifecycle;
   readonly #debugOwner: DebugMessageOwner | undefined;
   #directReceiver: DirectReceiver | undefined;
+  /** Whether those that wait are looked at soon. */
+  #advances = false;
   #messagesReceived = 0;
   #bytesReceived = 0;
 
@@ -248,8 +250,18 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   withdraw(waiting: WaitingSend): boolean {
     if (!this.#outbox.withdraw(waiting)) return false;
     this.#progressed(); // it may have been the last thing before the close
+    if (this.#outbox.waiting > 0 && !this.#advances) {
+      this.#advances = true;
+      process.nextTick(this.#advance);
+    }
     return true;
   }
+
+  /** What stood behind what was taken back may need less, and then nobody says that there is room. Others may be taken back in this turn. */
+  readonly #advance = (): void => {
+    this.#advances = false;
+    this._roomAvailable();
+  };
 
   // ---- the same: what it calls for each message ---------------------------------------------------------------
 
