@@ -23,7 +23,10 @@ export class AtomicOrder {
   /** Resolves with the value before. */
   async run(operation: Operation): Promise<bigint> {
     if (!this.#proved) {
-      this.#proof ??= this.#prove();
+      this.#proof ??= this.#prove().catch((error: unknown) => {
+        this.#proof = undefined; // the peer may have memory for it when the next one asks
+        throw error;
+      });
       await this.#proof;
     }
     const before = await this.#operations.run(operation);

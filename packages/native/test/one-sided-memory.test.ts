@@ -40,6 +40,22 @@ function registeredBytes(connection: Connection): number {
 }
 
 await onSimulatedDevice('rxe', (device) => {
+  test.each<Personality>(['rxe', 'mlx'])(
+    'atomic operations over a device like %s work once the owner has memory to try one on',
+    async (personality) => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device);
+      const owned = await pair.server.expose(8, { read: true, atomic: true });
+      const remote = pair.client.attach(owned.descriptor);
+      device.failCall('ibv_reg_mr', errno.ENOMEM, { times: -1 });
+      await failure(remote.fetchAdd(0, 1n), 'ERR_VERBMQ_NO_BUFFERS');
+      device.reset(personality);
+      expect(await remote.fetchAdd(0, 1n)).toBe(0n);
+      expect(await remote.compareAndSwap(0, 1n, 5n)).toBe(1n);
+      await expectNothingLeft(device, pair);
+    },
+  );
+
   describe.each<Personality>(['rxe', 'siw', 'mlx'])(
     'one-sided memory over a device like %s',
     (personality) => {
