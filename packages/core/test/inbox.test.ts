@@ -117,6 +117,43 @@ test.each([
   },
 );
 
+test('who asks for one after the other keeps no copies; of those asked for together none occupies the transport', async () => {
+  const kept: number[] = [];
+  const released: number[] = [];
+  const owner: MessageOwner = {
+    releaseMessage: (token) => void released.push(token),
+    retainMessage: (token, data) => {
+      kept.push(token);
+      return data.slice();
+    },
+  };
+  const inbox = new Inbox();
+  const push = (token: number): void => inbox.push(new Message(Uint8Array.of(token), owner, token));
+  const iterator = inbox.attachIterator();
+  for (const n of [1, 2, 3]) {
+    const next = iterator.next();
+    push(n);
+    expect((await next).value?.data[0]).toBe(n);
+  }
+  expect(kept).toEqual([]);
+
+  push(4);
+  const calls = [iterator.next(), iterator.next(), iterator.next()];
+  push(5);
+  push(6);
+  const messages = (await Promise.all(calls)).map(({ value }) => value as Message);
+  expect(messages.map(({ data }) => data[0])).toEqual([4, 5, 6]);
+  expect(kept).toEqual([4, 5, 6]);
+  expect(messages.map(({ retained }) => retained)).toEqual([false, false, false]);
+  const first = messages[0]?.retain();
+  await microtasks();
+  void iterator.next();
+  expect(first?.data[0]).toBe(4);
+  expect(() => messages[1]?.data).toThrow(expect.objectContaining({ code: 'ERR_VERBMQ_LEASE_RELEASED' }));
+  expect(kept).toEqual([4, 5, 6]);
+  expect(released).toEqual([1, 2, 3]);
+});
+
 test('of several loops over one iterator each sees its messages, and all are released', async () => {
   const { inbox, push, released } = makeInbox();
   const iterator = inbox.attachIterator();

@@ -211,7 +211,8 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   /**
    * Receives by iteration. Ends when the connection ends in order; throws its error otherwise, after the messages
    * that had arrived. While the loop is busy the peer is held back. Leaving the loop detaches it. Who has several calls of `next()`
-   * pending, and goes on working on a message while it asks for another one, retains it.
+   * pending, and goes on working on a message while it asks for another one, retains it. What is asked for together is kept as by `retain()`
+   * until it is released, so that it does not hold back the peer.
    */
   messages(): AsyncIterableIterator<Message, undefined> {
     return this.#inbox.attachIterator();

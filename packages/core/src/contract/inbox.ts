@@ -227,8 +227,12 @@ class InboxIterator implements AsyncIterableIterator<Message, undefined> {
     } else this.#handOutTogether(message);
   }
 
-  /** Several callers run on one after the other; the first of them may ask again before the last has seen its message. */
+  /**
+   * Several callers run on one after the other; the first of them may ask again before the last has seen its message. And who has one may
+   * wait for those of the others: so none of them holds back the peer.
+   */
   #handOutTogether(message: Message): void {
+    message.keep();
     if (this.#fresh.push(message) > 1) return;
     setImmediate(() => {
       this.#together.push(...this.#fresh);

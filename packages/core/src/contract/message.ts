@@ -32,6 +32,8 @@ export class Message {
   /** Its length, also when the application has transferred the memory to another thread. */
   readonly #bytes: number;
   #retained = false;
+  /** What the transport has little of is its own again. */
+  #kept = false;
 
   constructor(data: Uint8Array, owner: MessageOwner | undefined, token: number) {
     this.#data = data;
@@ -70,17 +72,25 @@ export class Message {
    * scarce the bytes are copied out of it, so that a kept message never stalls the connection.
    */
   retain(): this {
-    const data = this.data;
-    if (!this.#retained) {
-      this.#retained = true;
-      if (data.length < this.#bytes) return this; // the application has taken the memory itself: there is nothing to keep
-      const moved = this.#owner?.retainMessage(this.#token, data);
-      if (moved !== undefined) {
-        this.#data = moved;
-        this.#owner = undefined;
-      }
-    }
+    void this.data; // which throws where there is none
+    this.#retained = true;
+    this.keep();
     return this;
+  }
+
+  /**
+   * @internal Lets go of what the transport has little of, as `retain` does, though the lease ends as it would have. Only before
+   * somebody has seen the bytes, which may move.
+   */
+  keep(): void {
+    const data = this.#data;
+    if (this.#kept || data === undefined) return;
+    this.#kept = true;
+    if (data.length < this.#bytes) return; // the application has taken the memory itself: there is nothing to keep
+    const moved = this.#owner?.retainMessage(this.#token, data);
+    if (moved === undefined) return;
+    this.#data = moved;
+    this.#owner = undefined;
   }
 
   /** Ends the lease. Calling it again does nothing. */
