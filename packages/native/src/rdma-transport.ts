@@ -131,9 +131,10 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
 
   protected override async _connect(attempt: ConnectAttempt<RdmaConnectOptions>): Promise<Connection> {
     const { host, port } = hostOf(attempt.address);
-    const hosts = await resolveHost(host, (error) =>
+    const resolved = resolveHost(host, (error) =>
       toConnectError(error, `cannot connect to ${host} port ${port}`),
     );
+    const hosts = await unlessAborted(resolved, attempt.signal);
     const engine = this.#open();
     let failure: unknown;
     for (const each of hosts) {
@@ -193,6 +194,15 @@ function hostOf(address: ResolvedAddress): { host: string; port: number } {
     'ERR_VERBMQ_INVALID_ADDRESS',
     'RDMA connections are made to {host, port}, not to a path',
   );
+}
+
+/** What `promise` does, unless `signal` aborts before: the resolver takes its time, and cannot be told to stop. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    void promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
 }
 
 /** The IP addresses of a host, in the resolver's order. */

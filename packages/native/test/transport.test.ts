@@ -1,8 +1,11 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { execFile, execFileSync } from 'node:child_process';
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { VerbmqError } from '@verbmq/core';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { RdmaTransportOptions } from '../src/index.js';
 import { RdmaTransport } from '../src/index.js';
 
@@ -32,6 +35,37 @@ describe('options', () => {
 
   test('an unknown way of polling is a TypeError', () => {
     expect(() => new RdmaTransport({ polling: 'often' as 'busy' })).toThrow(TypeError);
+  });
+});
+
+/** From now on, until what it answers is called, libuv's threads wait, and with them every question to the resolver. */
+function occupyThreads(): () => Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), 'verbmq-'));
+  const pipe = join(directory, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4);
+  const openings = Array.from({ length: threads }, () => open(pipe, 'r'));
+  return async () => {
+    const writer = openSync(pipe, 'r+');
+    for (const reader of await Promise.all(openings)) await reader.close();
+    closeSync(writer);
+    rmSync(directory, { recursive: true });
+  };
+}
+
+describe('while the resolver looks for the host', () => {
+  test('connect takes no longer than it may, can be cancelled, and does not hold up close', async () => {
+    onTestFinished(occupyThreads());
+    const transport = new RdmaTransport();
+    const late = failureOf(transport.connect('rdma://localhost:1', { timeoutMs: 20 }));
+    expect(await late).toMatchObject({ code: 'ERR_VERBMQ_CONNECT_TIMEOUT' });
+    const controller = new AbortController();
+    const cancelled = failureOf(transport.connect('rdma://localhost:1', { signal: controller.signal }));
+    controller.abort();
+    expect(await cancelled).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED' });
+    const closed = failureOf(transport.connect('rdma://localhost:1'));
+    await transport.close();
+    expect(await closed).toMatchObject({ code: 'ERR_VERBMQ_CLOSED' });
   });
 });
 
