@@ -238,6 +238,14 @@ await onSimulatedDevice('rxe', (device) => {
       await expectEnd(victim, /more than there is room for/);
     });
 
+    test('that tells of a message, and lets nothing be read', async () => {
+      resetForTest(device, personality);
+      device.set('max_rd_atomic', 0);
+      const victim = await victimOf(device);
+      advertise(victim, 10_000);
+      await expectEnd(victim, /where nothing can be read/);
+    });
+
     test('that tells of short messages as if they were large fills slots, and nothing else', async () => {
       resetForTest(device, personality);
       const victim = await victimOf(device, { receiveSlots: 4 });

@@ -248,6 +248,8 @@ std::optional<failure> connection::receive(uint32_t slot, const ibv_wc& completi
     if (length == 0 || length > sizes_.max_message_bytes) {
       return protocol_failure("it advertises a message of " + std::to_string(length) + " bytes");
     }
+    // It would wait for its turn to be read for ever, and its memory with it.
+    if (operations_.read_depth() == 0) return protocol_failure("it advertises a message where nothing can be read");
     if (!incoming_.advertised(slot, length)) return protocol_failure("it advertises more than there is room for");
   }
   const bool is_note = header->type == frame_type::note || header->type == frame_type::answer;
