@@ -51,18 +51,17 @@ export class Receipts {
 
   release(token: number, bytes: number): void {
     if (this.#kept.delete(token)) this.#keptBytes -= bytes;
-    this.#grant(bytes, 1);
+    else this.#grant(bytes, 1);
   }
 
-  /** Kept messages may occupy half of the window. What is kept beyond that is copied and leaves the window at once. */
+  /** Kept messages leave the window at once. As much as half of it stays where it is; what is kept beyond that is copied. */
   retain(token: number, data: Uint8Array): Uint8Array | undefined {
     const bytes = data.byteLength;
-    if (this.#kept.size < this.#keepable.messages && this.#keptBytes + bytes <= this.#keepable.bytes) {
-      this.#kept.add(token);
-      this.#keptBytes += bytes;
-      return undefined;
-    }
     this.#grant(bytes, 1);
-    return new Uint8Array(data);
+    if (this.#kept.size >= this.#keepable.messages || this.#keptBytes + bytes > this.#keepable.bytes)
+      return new Uint8Array(data);
+    this.#kept.add(token);
+    this.#keptBytes += bytes;
+    return undefined;
   }
 }
