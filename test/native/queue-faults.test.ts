@@ -253,6 +253,22 @@ await onSimulatedDevice('rxe', (device) => {
     });
   });
 
+  test.each(['event', 'adaptive', 'busy'] as const)(
+    'a send that the device refuses for a while leaves though nothing else happens (polling: %s)',
+    async (polling) => {
+      resetForTest(device, 'rxe');
+      const pair = await simulatedPair(device, { heartbeatIntervalMs: 0, polling, spinMicros: 1 });
+      await Promise.all([sendAll(pair.client, 1), take(pair.server, 1)]);
+      for (const n of [1, 2]) {
+        const receiving = take(pair.server, 1);
+        device.failCall('ibv_post_send', errno.ENOMEM, { times: 5 });
+        await pair.client.send(numbered(n));
+        expect((await receiving).map(numberOf)).toEqual([n]);
+      }
+      await expectNothingLeft(device, pair);
+    },
+  );
+
   test('a device that refuses a send and does not say which loses the connection, and no message in silence', async () => {
     resetForTest(device, 'rxe');
     const pair = await simulatedPair(device);

@@ -168,8 +168,10 @@ void loop_driver::on_idle() {
     spin();
     return receiver_.end_turn();
   }
-  const progress result = work();
-  if (result == progress::idle && !engine_->stalled()) sleep();
+  if (work() != progress::idle) return;
+  if (!engine_->stalled()) return sleep();
+  // A device without room gives no sign when it has some again.
+  receiver_.deliver();
 }
 
 void loop_driver::spin() {
