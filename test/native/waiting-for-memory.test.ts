@@ -14,7 +14,10 @@ const TOTAL = 64 * KIB;
 const LENGTH = 60 * KIB;
 
 await onSimulatedDevice('rxe', (device) => {
-  async function second({ clientTransport, listener }: Pair): Promise<{ client: Connection; server: Connection }> {
+  async function second({
+    clientTransport,
+    listener,
+  }: Pair): Promise<{ client: Connection; server: Connection }> {
     const accepted = nextConnection(listener);
     return { client: await clientTransport.connect(listener.url), server: await accepted };
   }

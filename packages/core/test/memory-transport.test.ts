@@ -244,23 +244,23 @@ test('a peer that was not greeted cannot write more to exposed memory than it ma
   expect((await server.closed).error?.code).toBe('ERR_VERBMQ_PROTOCOL');
 });
 
-test.each([
-  { windowMessages: 1 },
-  { windowBytes: 100 },
-])('a message that is kept does not keep out the next one, whatever the window: %o', async (window) => {
-  const network = new MemoryNetwork();
-  const transport = new MemoryTransport({ ...window, network });
-  onTestFinished(() => transport.close());
-  const listener = await transport.listen('memory://service');
-  const accepted = new Promise<Connection>((resolve) => listener.onConnection(resolve));
-  const client = await transport.connect('memory://service');
-  const server = await accepted;
-  const kept: Message[] = [];
-  server.onMessage((message) => void kept.push(message.retain()));
-  await client.send(new Uint8Array(40));
-  await client.send(new Uint8Array(200));
-  await client.send(numbers(3));
-  await client.drain();
-  expect(kept.map(({ byteLength }) => byteLength)).toEqual([40, 200, 1]);
-  for (const message of kept) message.release();
-});
+test.each([{ windowMessages: 1 }, { windowBytes: 100 }])(
+  'a message that is kept does not keep out the next one, whatever the window: %o',
+  async (window) => {
+    const network = new MemoryNetwork();
+    const transport = new MemoryTransport({ ...window, network });
+    onTestFinished(() => transport.close());
+    const listener = await transport.listen('memory://service');
+    const accepted = new Promise<Connection>((resolve) => listener.onConnection(resolve));
+    const client = await transport.connect('memory://service');
+    const server = await accepted;
+    const kept: Message[] = [];
+    server.onMessage((message) => void kept.push(message.retain()));
+    await client.send(new Uint8Array(40));
+    await client.send(new Uint8Array(200));
+    await client.send(numbers(3));
+    await client.drain();
+    expect(kept.map(({ byteLength }) => byteLength)).toEqual([40, 200, 1]);
+    for (const message of kept) message.release();
+  },
+);
