@@ -301,5 +301,35 @@ await onSimulatedDevice('rxe', (device) => {
       await expectNothingLeft(device, pair);
       expect(await late).not.toBe('ok');
     });
+
+    test.each([
+      ['while the call to connect lasts', 200_000],
+      ['while the peer does not answer', 0],
+    ])(
+      'an attempt over iWARP that is given up %s holds up neither timers nor other work',
+      async (_, blocksUs) => {
+        resetForTest(device, 'siw');
+        const pair = await simulatedPair(device);
+        const answersMs = 3000;
+        device.set('cm_timeout_us', answersMs * 1000);
+        device.set('connect_blocks_us', blocksUs);
+        device.dropCmEvents(CmEvent.connectRequest);
+        const given = new AbortController();
+        const connecting = failure(
+          pair.clientTransport.connect(pair.listener.url, { signal: given.signal }),
+          'ERR_VERBMQ_CANCELLED',
+        );
+        await until(() => device.calls('rdma_connect') === 2);
+        if (blocksUs === 0) await turns(100); // it has returned
+        const from = performance.now();
+        given.abort();
+        await connecting;
+        await until(() => device.calls('rdma_disconnect') === 1); // which waits for the answer
+        await pair.client.send(numbered(1));
+        expect((await take(pair.server, 1)).map(numberOf)).toEqual([1]);
+        expect(performance.now() - from).toBeLessThan(answersMs);
+        await expectNothingLeft(device, pair);
+      },
+    );
   });
 });

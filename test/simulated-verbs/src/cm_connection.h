@@ -37,6 +37,8 @@ int64_t held_reports();
 
 /// The active side has read the answer: its queue pair may send now. A positive errno or 0.
 int establish(cm_id* id);
+/// The kernel's connection manager of iWARP ends an id that has asked when the answer is there, or is given up.
+void await_answer(lock_guard& lock, uint32_t id);
 /// Both directions are dead (iWARP, or hardware that found out): the id reports the disconnect, its queue pair is in
 /// error.
 void connection_lost(uint32_t queue_pair);

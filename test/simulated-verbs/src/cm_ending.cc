@@ -1,6 +1,8 @@
 // Ends of connections and of ids.
 #include "cm_connection.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "cm_address.h"
@@ -51,6 +53,16 @@ void send_disconnect(cm_id* id) {
 }
 
 }  // namespace
+
+void await_answer(lock_guard& lock, uint32_t handle) {
+  for (;;) {
+    const cm_id* id = find_id(handle);
+    if (id == nullptr || !is_iwarp(id) || id->state != cm_state::connecting) return;
+    lock.unlock();
+    usleep(200);
+    lock.lock();
+  }
+}
 
 void queue_pair_to_error(cm_id* id) {
   if (id->qp != nullptr) enter_error(static_cast<queue_pair*>(id->qp));
@@ -126,6 +138,7 @@ int rdma_disconnect(rdma_cm_id* plain) {
   if (const int error_number = call_fails("rdma_disconnect")) return failed(error_number);
   auto* id = static_cast<cm_id*>(plain);
   if (id->verbs == nullptr || id->state == cm_state::listening) return failed(EINVAL);
+  await_answer(lock, id->handle);
   queue_pair_to_error(id);
   if (id->peer == 0 || id->state == cm_state::removed) return failed(EINVAL);
   send_disconnect(id);

@@ -118,6 +118,7 @@ int rdma_destroy_id(rdma_cm_id* plain) {
   lock_guard lock(the_world().mutex);
   if (const int error_number = call_fails("rdma_destroy_id")) return failed(error_number);
   auto* id = static_cast<cm_id*>(plain);
+  await_answer(lock, id->handle);
   if (id->events_read != id->events_acknowledged) {
     misuse(lock, "rdma_destroy_id of an id with events that were read and not acknowledged");
   }

@@ -152,6 +152,11 @@ class connection {
     return close_sent_ && peer_closed_ && outgoing_.all_read() && incoming_.all_read();
   }
 
+  /// Whether the kernel waits for the peer's answer when this is disconnected, or its identifier destroyed.
+  bool awaits_answer() const noexcept {
+    return phase_ == connection_phase::connecting && !answered && device_ != nullptr && device_->context().is_iwarp();
+  }
+
   // Bookkeeping of the engine.
   bool dirty = false;         // in the engine's list of connections to flush
   bool doomed = false;        // in the engine's list of connections to end
@@ -159,6 +164,7 @@ class connection {
   std::optional<failure> first_failure;
   bool counted = false;               // among the engine's queue pairs
   bool connecting_elsewhere = false;  // another thread uses the identifier
+  bool answered = false;              // the request is: by the peer, or the kernel in its place
   /// Set when devices or rdma_cm say that the connection is lost: why, unless the peer's last frames, which may still be on
   /// their way to the completion queue, tell of another end.
   std::optional<failure> loss;

@@ -213,7 +213,7 @@ class engine {
   static void refuse(cm_id& request, reject_reason reason) noexcept;
   void handle_established(connection& of, const cm_event& event);
   void resolve_address(connection& of);
-  void end_elsewhere(handle ended);
+  void end_elsewhere(std::shared_ptr<connection> of);
   void ended_elsewhere(handle ended);
   void connect_now(connection& of);
   void connect_elsewhere(connection& of);

@@ -164,6 +164,7 @@ void engine::handle_cm_event(const cm_event& event) {
         return lose(*of, failure{"lost", "the connection was lost: the peer has given it up"});
       }
       device_may_be_gone_ |= event.type != RDMA_CM_EVENT_REJECTED;
+      of->answered = true;
       return doom(*of, failed_attempt(event));
     case RDMA_CM_EVENT_DISCONNECTED:
       return lose(*of, failure{"lost", "the connection was lost: the peer's process ended, or its network did"});
@@ -215,9 +216,12 @@ void engine::connect_elsewhere(connection& of) {
       [shared, wanted = std::weak_ptr<engine*>(self_)] {
         shared->of->connecting_elsewhere = false;
         const auto still = wanted.lock();
-        if (still && shared->why && (*still)->find(shared->of->self()) == shared->of.get()) {
-          (*still)->doom(*shared->of, std::move(shared->why));
-        }
+        if (!still) return shared->of.reset();
+        engine& self = **still;
+        shared->of->answered = shared->why.has_value();
+        const bool given_up = self.find(shared->of->self()) != shared->of.get();
+        if (given_up) self.end_elsewhere(shared->of);
+        else if (shared->why) self.doom(*shared->of, std::move(shared->why));
         shared->of.reset();
       });
 }
@@ -225,6 +229,7 @@ void engine::connect_elsewhere(connection& of) {
 void engine::handle_established(connection& of, const cm_event& event) {
   // The accepting side is up when the peer's first frame comes; see handle_receive().
   if (of.phase() != connection_phase::connecting) return;
+  of.answered = true;
   reject_reason reason{};
   const auto peer = hello::read(event.private_data.data(), event.private_data.size(), reason);
   if (!peer) return doom(of, rejected(reason));

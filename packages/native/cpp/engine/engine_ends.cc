@@ -71,44 +71,55 @@ void engine::reap() {
     const bool failed = of->first_failure.has_value() && !orderly;
     if (failed) failures_[each.value()] = std::move(*of->first_failure);
     uncount(*of);
-    if (!of->has_queue_pair() || of->connecting_elsewhere) {
-      // Where another thread is still connecting, the identifier and the queue pair live until that comes back.
+    if (!of->has_queue_pair() || of->connecting_elsewhere || of->awaits_answer()) {
+      // The identifier and the queue pair of an attempt live on: until another thread that is still connecting comes back, or an
+      // answer of the peer does.
+      const std::shared_ptr<connection> attempt = std::move(entries_[each.index()].peer);
+      if (attempt->has_queue_pair() && !attempt->connecting_elsewhere) end_elsewhere(attempt);
       free_entry(each);
       events_.push(event_kind::closed, each, failed ? 1 : 0);
       continue;
     }
     if (failed && of->phase() == connection_phase::open) events_.push(event_kind::lost, each);
     of->id().disconnect();
-    end_elsewhere(each);
+    end_elsewhere(std::move(entries_[each.index()].peer));
   }
   release_lost_devices();
 }
 
-// Destroying a queue pair may take seconds, and the loop has other connections. Nobody finds this one from here on; its place, its
-// memory and what it stands on are kept until the device has let go of them. Its part of the completion queue is others' only when what
-// the device has left there is taken.
-void engine::end_elsewhere(handle ended) {
+// Destroying a queue pair may take seconds, and so may disconnecting an attempt over iWARP: the kernel waits for the peer's answer, which
+// may be for this very thread to give. The loop has other connections. Nobody finds this one from here on; its place, unless that is
+// free already, its memory and what it stands on are kept until the device has let go of them. Its part of the completion queue is others'
+// only when what the device has left there is taken.
+void engine::end_elsewhere(std::shared_ptr<connection> of) {
   struct job {
     std::shared_ptr<connection> of;
     detached_queue_pair queue_pair;
   };
-  std::shared_ptr<connection> of = std::move(entries_[ended.index()].peer);
+  const handle ended = of->self();
   detached_queue_pair queue_pair = of->id().detach_queue_pair();
   const auto shared = std::make_shared<job>(job{std::move(of), std::move(queue_pair)});
   ++ending_elsewhere_;
-  host_.run_elsewhere([shared] { shared->queue_pair.destroy_any_thread(); },
-                      [shared, ended, wanted = std::weak_ptr<engine*>(self_)] {
-                        const auto still = wanted.lock();
-                        if (still) (*still)->take_all_completions();
-                        shared->of.reset();
-                        if (still) (*still)->ended_elsewhere(ended);
-                      });
+  host_.run_elsewhere(
+      [shared] {
+        shared->of->id().disconnect();
+        shared->queue_pair.destroy_any_thread();
+      },
+      [shared, ended, wanted = std::weak_ptr<engine*>(self_)] {
+        const auto still = wanted.lock();
+        if (still) (*still)->take_all_completions();
+        shared->of.reset();
+        if (still) (*still)->ended_elsewhere(ended);
+      });
 }
 
 void engine::ended_elsewhere(handle ended) {
   --ending_elsewhere_;
-  free_entry(ended);
-  events_.push(event_kind::closed, ended, failures_.count(ended.value()) != 0 ? 1 : 0);
+  const bool has_place = ended.index() < entries_.size() && entries_[ended.index()].generation == ended.generation();
+  if (has_place) {
+    free_entry(ended);
+    events_.push(event_kind::closed, ended, failures_.count(ended.value()) != 0 ? 1 : 0);
+  }
   release_lost_devices();
 }
 

@@ -117,7 +117,8 @@ class cm_id {
   void accept(const rdma_conn_param& parameters);
   void reject(const void* private_data, uint8_t bytes) noexcept;
   /// Moves the queue pair to the error state and tells the peer. A connection that is not up is no error here, nor a
-  /// second call.
+  /// second call. Over iWARP it waits for the answer to a request, as does the end of this identifier: ten seconds with software iWARP,
+  /// where a peer does not answer. So it may be called by another thread, with nobody else using this object.
   void disconnect() noexcept;
   /// How long a peer waits after a receiver-not-ready answer; rdma_cm leaves the longest time there is.
   void set_min_rnr_timer(uint8_t code) noexcept;
