@@ -34,8 +34,8 @@ export const guestParts = [
     driver: 'siw',
     // What depends on how the device ends, refuses, and does without atomics, and the layers above it.
     args: [
-      ...['--project', 'guest', 'conformance/rdma', 'native/ends', 'native/peer-death'],
-      ...['one-sided', 'auto/moving', 'rpc/rdma', 'queue/rdma', 'pubsub/rdma'],
+      ...['--project', 'guest', 'conformance/rdma', 'native/ends', 'native/peer-death', 'native/children'],
+      ...['test/keys', 'one-sided', 'auto/moving', 'rpc/rdma', 'queue/rdma', 'pubsub/rdma'],
     ],
     timeLimitMs: 45 * minute,
   }),

@@ -43,13 +43,20 @@ describe('a process in the middle of traffic', () => {
 });
 
 describe('a worker thread in the middle of traffic', () => {
-  test.each(['terminated', 'exit'])('can be ended (%s) again and again', async (how) => {
+  test.each([
+    ['terminated', 3],
+    ['exit', 3],
+    ['throw', 1],
+  ])('can be ended (%s) again and again', async (how, rounds) => {
     const before = countVerbsObjects();
-    for (let round = 0; round < 3; round++) {
-      const worker = new Worker(talker, { workerData: [how === 'exit' ? 'exit' : 'forever', host] });
-      await once(worker, 'message');
+    for (let round = 0; round < rounds; round++) {
+      const worker = new Worker(talker, { workerData: [how === 'terminated' ? 'forever' : how, host] });
+      const failed = new Promise((resolve) => worker.once('error', resolve));
+      const ended = new Promise((resolve) => worker.once('exit', resolve));
+      await new Promise((resolve) => worker.once('message', resolve));
       if (how === 'terminated') await worker.terminate();
-      else await once(worker, 'exit');
+      if (how === 'throw') expect(await failed).toMatchObject({ message: 'thrown on purpose' });
+      await ended;
     }
     await until(() => JSON.stringify(countVerbsObjects()) === JSON.stringify(before));
   });

@@ -1,16 +1,20 @@
 import { execFileSync } from 'node:child_process';
 
-/** How many objects of each kind the kernel holds for all processes on the RDMA devices of this machine. */
+/**
+ * How many objects of each kind the kernel holds for all processes on the RDMA devices of this machine. Contexts (`ctx`) are not
+ * among them: librdmacm keeps the one that it has of each device for as long as a process lives.
+ */
 export interface VerbsObjects {
   readonly pd: number;
   readonly cq: number;
   readonly qp: number;
   readonly cm_id: number;
   readonly mr: number;
+  readonly srq: number;
 }
 
 export function countVerbsObjects(): VerbsObjects {
-  const sums = { pd: 0, cq: 0, qp: 0, cm_id: 0, mr: 0 };
+  const sums = { pd: 0, cq: 0, qp: 0, cm_id: 0, mr: 0, srq: 0 };
   const devices = JSON.parse(
     execFileSync('rdma', ['-j', 'resource', 'show'], { encoding: 'utf8' }),
   ) as Record<keyof VerbsObjects, number>[];

@@ -1,11 +1,14 @@
 import { onTestFinished } from 'vitest';
-import type { SimulatedDevice } from '../../../test/support/simulated-device.js';
+import { stretched } from '../../../test/support/set-up.js';
 import { until } from '../../../test/support/until.js';
 import { EventKind, type Handle, type NativeFailure } from '../src/binding.js';
 import { loadAddon } from '../src/load-addon.js';
 import { type RdmaTransportOptions, resolveRdmaOptions } from '../src/options.js';
 import { type Endpoint, RdmaEngine } from '../src/rdma-engine.js';
 import { Slab } from '../src/slab.js';
+
+/** Where simulated devices are. */
+const LOOPBACK = '127.0.0.1';
 
 /** An event of a connection, as the engine reports it. */
 export type RawEvent = readonly [kind: number, a: number, b: number];
@@ -59,7 +62,7 @@ export class RawListener implements Endpoint {
   readonly #requested: (request: Handle) => void;
 
   constructor(engine: RdmaEngine, requested: (request: Handle) => void = () => {}) {
-    this.handle = engine.native.listen({ host: '127.0.0.1', port: 0, backlog: 128 });
+    this.handle = engine.native.listen({ host: LOOPBACK, port: 0, backlog: 128 });
     this.port = engine.native.listenerAddress(this.handle).port;
     this.#engine = engine;
     this.#requested = requested;
@@ -79,10 +82,16 @@ export class RawListener implements Endpoint {
   }
 }
 
-export function engineForTest(device: SimulatedDevice, options: RdmaTransportOptions = {}): RdmaEngine {
+/** A simulated device, or a real one that has this address. */
+export interface RawDevice {
+  readonly libraries?: RdmaTransportOptions['libraries'];
+  readonly host?: string;
+}
+
+export function engineForTest({ libraries = {} }: RawDevice, options: RdmaTransportOptions = {}): RdmaEngine {
   const { addon } = loadAddon();
   if (addon === undefined) throw new Error('the addon is not built');
-  const resolved = resolveRdmaOptions({ ...options, libraries: device.libraries });
+  const resolved = resolveRdmaOptions({ ...options, libraries });
   const engine = new RdmaEngine(addon, resolved, () => {});
   onTestFinished(() => engine.close());
   return engine;
@@ -90,21 +99,17 @@ export function engineForTest(device: SimulatedDevice, options: RdmaTransportOpt
 
 export const newSlab = ({ addon, options }: RdmaEngine): Slab => new Slab(addon, options, 64 * 1024 * 1024);
 
-/** An end that connects to a port of 127.0.0.1. */
-export function rawAttempt(
-  device: SimulatedDevice,
-  port: number,
-  options: RdmaTransportOptions = {},
-): RawEnd {
+/** An end that connects to a port of the device. */
+export function rawAttempt(device: RawDevice, port: number, options: RdmaTransportOptions = {}): RawEnd {
   const engine = engineForTest(device, options);
   const slab = newSlab(engine);
-  const target = { host: '127.0.0.1', port, timeoutMs: 3000 };
+  const target = { host: device.host ?? LOOPBACK, port, timeoutMs: stretched(3000) };
   return new RawEnd(engine, slab, engine.native.connect({ ...target, ...slab.memory }));
 }
 
 /** One that has. */
 export async function rawClient(
-  device: SimulatedDevice,
+  device: RawDevice,
   port: number,
   options: RdmaTransportOptions = {},
 ): Promise<RawEnd> {
@@ -113,10 +118,10 @@ export async function rawClient(
   return end;
 }
 
-/** Two ends of one connection on the simulated device, each on an engine of its own. */
-export async function rawPair(device: SimulatedDevice, options: RdmaTransportOptions = {}): Promise<RawPair> {
+/** Two ends of one connection, each on an engine of its own. */
+export async function rawPair(device: RawDevice, options: RdmaTransportOptions = {}): Promise<RawPair> {
   const engine = engineForTest(device, options);
-  const listener = engine.native.listen({ host: '127.0.0.1', port: 0, backlog: 1 });
+  const listener = engine.native.listen({ host: device.host ?? LOOPBACK, port: 0, backlog: 1 });
   const accepted = new Promise<RawEnd>((resolve) => {
     engine.register({
       handle: listener,
