@@ -22,37 +22,48 @@ import { silence } from './chapters/silence.js';
 import { sizes } from './chapters/sizes.js';
 import { states } from './chapters/states.js';
 
+/** What every transport must do, in words: this is the table of contents, each chapter a file. */
+const chapters = {
+  'life of a connection': lifecycle,
+  connecting: connecting,
+  listening: listening,
+
+  order: ordering,
+  'message sizes': sizes,
+  'receiving by callback and by iteration': receiving,
+  'leases of received messages': incomingLeases,
+  'leases of outgoing buffers': outgoingLeases,
+  backpressure: backpressure,
+
+  'one-sided memory': oneSided,
+  'vectors of one-sided operations': oneSidedVectors,
+  'one-sided memory that is refused': oneSidedRefusals,
+
+  'closing in order': close,
+  aborting: aborts,
+  'a peer that dies': crash,
+  'a peer that is silent': silence,
+  'a peer that is not known yet': greeting,
+
+  'every method in every state': states,
+  'every wrong argument': badInput,
+
+  'being observed': observing,
+  'leaving nothing behind': leftovers,
+} satisfies Record<string, (setUp: SetUp) => void>;
+
+export type Chapter = keyof typeof chapters;
+
 /**
- * What every transport must do, in words: this list is the table of contents, each chapter a file. A test of a capability that a transport has not
+ * All of it, or some chapters where another suite of the same transport has the rest. A test of a capability that a transport has not
  * is skipped, and says so in its title.
  */
-export function conformance(name: string, setUp: SetUp): void {
+export function conformance(
+  name: string,
+  setUp: SetUp,
+  titles: readonly Chapter[] = Object.keys(chapters) as Chapter[],
+): void {
   describe(`the ${name} transport`, () => {
-    describe('life of a connection', () => lifecycle(setUp));
-    describe('connecting', () => connecting(setUp));
-    describe('listening', () => listening(setUp));
-
-    describe('order', () => ordering(setUp));
-    describe('message sizes', () => sizes(setUp));
-    describe('receiving by callback and by iteration', () => receiving(setUp));
-    describe('leases of received messages', () => incomingLeases(setUp));
-    describe('leases of outgoing buffers', () => outgoingLeases(setUp));
-    describe('backpressure', () => backpressure(setUp));
-
-    describe('one-sided memory', () => oneSided(setUp));
-    describe('vectors of one-sided operations', () => oneSidedVectors(setUp));
-    describe('one-sided memory that is refused', () => oneSidedRefusals(setUp));
-
-    describe('closing in order', () => close(setUp));
-    describe('aborting', () => aborts(setUp));
-    describe('a peer that dies', () => crash(setUp));
-    describe('a peer that is silent', () => silence(setUp));
-    describe('a peer that is not known yet', () => greeting(setUp));
-
-    describe('every method in every state', () => states(setUp));
-    describe('every wrong argument', () => badInput(setUp));
-
-    describe('being observed', () => observing(setUp));
-    describe('leaving nothing behind', () => leftovers(setUp));
+    for (const title of titles) describe(title, () => chapters[title](setUp));
   });
 }

@@ -9,13 +9,13 @@ const PREPARATION = new URL('../simulated-device-of-peer.mjs', import.meta.url).
 export function simulatedRdmaSetUp(device: SimulatedDevice, own: RdmaTransportOptions = {}): SetUp {
   const { libraries, control, personality } = device;
   const atomics = personality === 'siw' ? 'emulated' : 'native';
-  const setUp = rdmaSetUp({ listen: '127.0.0.1', source: undefined, atomics });
+  const setUp = rdmaSetUp({ listen: '127.0.0.1', source: undefined, atomics }, own);
   return {
     ...setUp,
     crossesProcesses: false,
     peer: {
       ...setUp.peer,
-      options: { ...own, libraries },
+      options: { ...setUp.peer.options, libraries },
       preparation: {
         module: PREPARATION,
         argument: { library: libraries.ibverbs, control, personality },

@@ -1,5 +1,5 @@
 import type { Address, Connection } from '@verbmq/core';
-import { type RdmaConnectOptions, RdmaTransport } from '@verbmq/native';
+import { type RdmaConnectOptions, RdmaTransport, type RdmaTransportOptions } from '@verbmq/native';
 import type { SetUp } from '../set-up.js';
 
 /** What the environment says of the device to test on. */
@@ -14,9 +14,9 @@ export interface RdmaAddresses {
 
 /**
  * RDMA on the device that has these addresses: Soft-RoCE, Soft-iWARP, or a real one. The kernel's part of a connection
- * outlives neither side, so peers may be in other processes.
+ * outlives neither side, so peers may be in other processes. `own`: options of all its transports.
  */
-export function rdmaSetUp({ listen, source, atomics }: RdmaAddresses): SetUp {
+export function rdmaSetUp({ listen, source, atomics }: RdmaAddresses, own: RdmaTransportOptions = {}): SetUp {
   const connectOptions = source === undefined ? {} : { localAddress: source };
 
   class BoundRdmaTransport extends RdmaTransport {
@@ -33,8 +33,8 @@ export function rdmaSetUp({ listen, source, atomics }: RdmaAddresses): SetUp {
     /** The window for large messages, the receive slots of one side and the send slots of the other, and the high-water mark. */
     unreadBytes: 5.5 * 1024 * 1024,
     crossesProcesses: true,
-    peer: { module: '@verbmq/native', name: 'RdmaTransport', options: {}, connectOptions },
-    createTransport: (options) => new BoundRdmaTransport(options),
+    peer: { module: '@verbmq/native', name: 'RdmaTransport', options: { ...own }, connectOptions },
+    createTransport: (options) => new BoundRdmaTransport({ ...own, ...options }),
     listenAddress: () => ({ host: listen, port: 0 }),
     deadAddress: () => ({ host: listen, port: 1 }),
   };
