@@ -1,5 +1,5 @@
-import { markAsUntransferable } from 'node:worker_threads';
 import { VerbmqError } from '@verbmq/core';
+import { keepInPlace } from '@verbmq/core/transport-kit';
 import type { Addon } from './binding.js';
 
 /** Memory for the device, in whole pages that it shares with nothing else: after a fork, pinned pages may be missing in the child. */
@@ -22,8 +22,8 @@ export function allocatePages(addon: Addon, bytes: number): WholePages {
   } catch (cause) {
     throw new VerbmqError('ERR_VERBMQ_NO_BUFFERS', `${wholePages} bytes of memory cannot be had`, { cause });
   }
-  // The device works on this memory: it must not move to another thread with a message that the application posts.
-  markAsUntransferable(memory);
+  // The device works on this memory, and would go on doing so where the application had given it away.
+  keepInPlace(memory);
   addon.preferHugePages(memory);
   return { memory, start: addon.offsetOfPage(memory) };
 }

@@ -1,6 +1,5 @@
 import net, { type NetConnectOpts, type Socket } from 'node:net';
-import { markAsUntransferable } from 'node:worker_threads';
-import { markReused } from '@verbmq/core/transport-kit';
+import { keepInPlace, markReused } from '@verbmq/core/transport-kit';
 
 /** What one read takes at most, in bytes; as much as Node's own reads. */
 const READ_BYTES = 64 * 1024;
@@ -12,7 +11,7 @@ const READ_BYTES = 64 * 1024;
 // Not all of its ArrayBuffer: a chunk that is all of one has that memory for itself.
 const memory = Buffer.allocUnsafeSlow(READ_BYTES + 8).subarray(0, READ_BYTES);
 markReused(memory.buffer);
-markAsUntransferable(memory.buffer);
+keepInPlace(memory.buffer);
 
 /** Whether a socket was read into it. */
 export function isReadMemory(buffer: ArrayBufferLike): boolean {

@@ -1,5 +1,4 @@
 // Longer than 300 lines because it is the contract: half of it is documentation of the public methods, in one place.
-import { markAsUntransferable } from 'node:worker_threads';
 import type { HostAddress, PathAddress } from './address.js';
 import type { Capabilities } from './capabilities.js';
 import { ConnectionHooks, NOT_TAKEN, WORDS_BYTES } from './connection-hooks.js';
@@ -19,6 +18,7 @@ import {
   type RemoteMemory,
   resolveMemoryAccess,
 } from './memory.js';
+import { keepInPlace } from './memory-in-place.js';
 import { DebugMessageOwner, Message } from './message.js';
 import { PendingOperations } from './operations.js';
 import { checkInteger, describe, type ResolvedConnectionOptions } from './options.js';
@@ -352,7 +352,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#assertSupported('oneSided', 'exposing memory');
     if (granted.atomic) this.#assertSupported('atomics', 'exposing memory for atomics');
     // Whoever works on it, a device among them, must find it where it is.
-    if (typeof memory !== 'number') markAsUntransferable(memory.buffer);
+    if (typeof memory !== 'number') keepInPlace(memory.buffer);
     const exposed = await this._expose(memory, granted);
     let revoked: Promise<void> | undefined;
     return {

@@ -15,6 +15,7 @@ export {
   messageGone,
   type ResolvedMemoryAccess,
 } from '../contract/memory.js';
+export { keepInPlace } from '../contract/memory-in-place.js';
 export type { MessageOwner } from '../contract/message.js';
 export { allEnded } from '../contract/operations.js';
 export {

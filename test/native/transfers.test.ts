@@ -1,0 +1,66 @@
+// The memory of messages and leases, and what is exposed, is the device's too: a program that tries to give it away is refused, and nothing else
+// is disturbed.
+import { describe, expect, test } from 'vitest';
+import { expectBytes, pattern } from '../support/messages.js';
+import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
+import { until } from '../support/until.js';
+
+/** Which Node 20 does not have. */
+type Transferable = ArrayBufferLike & { transfer(): unknown; transferToFixedLength(): unknown };
+
+function expectKept({ buffer }: Uint8Array): void {
+  const { byteLength } = buffer;
+  const memory = buffer as Transferable;
+  expect(() => memory.transfer()).toThrow(TypeError);
+  expect(() => memory.transferToFixedLength()).toThrow('copy the bytes');
+  try {
+    structuredClone(memory, { transfer: [memory as ArrayBuffer] });
+  } catch (error) {
+    expect(error).toMatchObject({ name: 'DataCloneError' }); // from Node 21 on; before, it copies
+  }
+  expect(buffer.byteLength).toBe(byteLength);
+}
+
+await onSimulatedDevice('rxe', (device) => {
+  describe.each<Personality>(['rxe', 'siw', 'mlx'])('over a device like %s', (personality) => {
+    test.each([
+      ['own', {}],
+      ['shared', { sharedReceiveQueue: { slots: 64 } }],
+    ])('messages cannot be transferred where they lie (%s receive slots)', async (_, own) => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device, own);
+      const lengths = [10, 4000, 60_000, 10, 600_000, 10];
+      let arrived = 0;
+      pair.server.onMessage((message) => {
+        const { data } = message;
+        expectKept(data);
+        expectBytes(data, pattern(lengths[arrived % lengths.length] as number, arrived));
+        arrived++;
+      });
+      const count = 20 * lengths.length;
+      for (let n = 0; n < count; n++)
+        await pair.client.send(pattern(lengths[n % lengths.length] as number, n));
+      await until(() => arrived === count);
+      await expectNothingLeft(device, pair);
+    });
+
+    test.each([100, 60_000])('a lease of %i bytes cannot, and what is exposed', async (bytes) => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device);
+      const lease = pair.client.allocate(bytes);
+      expectKept(lease.data);
+      lease.data.set(pattern(bytes));
+      const arrived = pair.server.messages().next();
+      await pair.client.send(lease);
+      expectBytes((await arrived).value?.data as Uint8Array, pattern(bytes));
+      for (const memory of [bytes, Object.freeze(new Uint8Array(bytes).buffer)] as const) {
+        const whole = typeof memory === 'number' ? memory : new Uint8Array(memory);
+        const { data } = await pair.server.expose(whole, { read: true });
+        // A frozen buffer of the program's own takes no property.
+        if (typeof memory === 'number') expectKept(data);
+      }
+      await expectNothingLeft(device, pair);
+    });
+  });
+});
