@@ -2,6 +2,7 @@ import type { Logger } from '@verbmq/core';
 import { type Queue, QueueBroker, queue } from '@verbmq/core/queue';
 import { expect, test } from 'vitest';
 import { errorOf, until, verbmqErrorOf } from '../rpc/support.js';
+import { turns } from '../support/expectations.js';
 import { memorySetUp } from '../support/transports/memory.js';
 import { brokered, take } from './support.js';
 
@@ -71,7 +72,6 @@ test('jobs that come while one of them takes for ever are done one after the oth
   const { broker, connect } = await brokered(setUp, { ackTimeoutMs: 30 });
   const jobs = queue<string>(await connect(), 'jobs');
   await jobs.push('stuck');
-  for (let n = 0; n < 20; n++) await jobs.push('quick');
   const controller = new AbortController();
   let release!: () => void;
   const released = new Promise<void>((resolve) => {
@@ -87,12 +87,14 @@ test('jobs that come while one of them takes for ever are done one after the oth
         first = false;
         await released;
       } else {
-        await new Promise((resolve) => setImmediate(resolve));
+        await turns();
       }
       running--;
     },
     { concurrency: 2, signal: controller.signal },
   );
+  await until(() => (broker.stats('jobs')?.redelivered ?? 0) > 0);
+  await Promise.all(Array.from({ length: 20 }, () => jobs.push('quick')));
   await until(() => (broker.stats('jobs')?.acknowledged ?? 0) >= 21);
   expect(most).toBeLessThanOrEqual(2);
   controller.abort();
