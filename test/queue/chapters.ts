@@ -309,7 +309,7 @@ export function queues(name: string, setUp: SetUp): void {
       const kib = (n: number) => new Uint8Array(1000).fill(n);
       const full = async (whenFull: QueueBrokerOptions['whenFull']) => {
         const { broker, connect } = await brokered(setUp, {
-          maxReadyBytes: 2700,
+          maxReadyBytes: 3200,
           ...(whenFull && { whenFull }),
         });
         const jobs = queue<Uint8Array>(await connect(), 'jobs');
