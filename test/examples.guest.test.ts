@@ -13,7 +13,9 @@ it('the echo example runs over RDMA, as over TCP', async () => {
   expect(await client.exit).toEqual([0, null]);
 });
 
-it('the order example runs over RDMA, as over TCP', () => orderExample(url));
+it.each([url, `verbmq://${listen}:0`])('the order example runs over %s, as over TCP', (url) =>
+  orderExample(url),
+);
 
 it('the moving example begins on TCP, and goes on over RDMA while it counts', async () => {
   const { service, url: announced } = await startService('moving-service', `verbmq://${listen}:0`);

@@ -35,7 +35,7 @@ export const guestParts = [
     // What depends on how the device ends, refuses, and does without atomics, and the layers above it.
     args: [
       ...['--project', 'guest', 'conformance/rdma', 'native/ends', 'native/peer-death', 'native/children'],
-      ...['test/keys', 'one-sided', 'auto/moving', 'rpc/rdma', 'queue/rdma', 'pubsub/rdma'],
+      ...['test/keys', 'one-sided', 'auto/moving', 'rpc/rdma', 'rpc/moves', 'queue/rdma', 'pubsub/rdma'],
     ],
     timeLimitMs: 45 * minute,
   }),

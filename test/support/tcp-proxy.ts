@@ -2,10 +2,22 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** A TCP cable between a client and a server in one process, that can be cut for good. */
-export async function tcpProxy(port: number): Promise<{ readonly port: number; cut(): void }> {
+/** A TCP cable between a client and a server in one process. */
+export interface TcpProxy {
+  readonly port: number;
+  /** How many connections have gone through it. */
+  readonly connections: number;
+  /** Ends the connections that there are; new ones go through. */
+  breakOnce(): void;
+  /** Ends them, and refuses new ones. */
+  cut(): void;
+}
+
+export async function tcpProxy(port: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
+  let connections = 0;
   const server = createServer((near) => {
+    connections++;
     const far = connect(port, '127.0.0.1');
     for (const [one, other] of [
       [near, far],
@@ -23,10 +35,20 @@ export async function tcpProxy(port: number): Promise<{ readonly port: number; c
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const cut = (): void => {
-    server.close();
+  const breakOnce = (): void => {
     for (const socket of sockets) socket.destroy();
   };
+  const cut = (): void => {
+    server.close();
+    breakOnce();
+  };
   onTestFinished(cut);
-  return { port: (server.address() as AddressInfo).port, cut };
+  return {
+    port: (server.address() as AddressInfo).port,
+    get connections() {
+      return connections;
+    },
+    breakOnce,
+    cut,
+  };
 }

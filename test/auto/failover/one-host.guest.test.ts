@@ -2,7 +2,8 @@
 //
 //   npm run guest -- --env VERBMQ_FAILOVER_ROUNDS=3 -- npx vitest run --project guest failover/one-host
 import { spawn } from 'node:child_process';
-import { onTestFinished, test } from 'vitest';
+import { afterAll, type TestContext, test } from 'vitest';
+import { expectNothingLost } from '../../rpc/moves.js';
 import { asAuto, onFast, pathIs } from '../../support/auto-pair.js';
 import { streamsBetween } from '../../support/numbered-stream.js';
 import { abortAfterTest, nextConnection } from '../../support/pair.js';
@@ -13,34 +14,76 @@ import { Shell } from './shell.js';
 const { VERBMQ_GUEST_DRIVER, VERBMQ_GUEST_HOSTS } = process.env;
 const rdmaHost = process.env.VERBMQ_RDMA_ADDRESS as string;
 
-test('a device that is deleted and added again while messages flow both ways', async (context) => {
-  if (NOT_ASKED !== undefined) return context.skip(NOT_ASKED);
-  if (VERBMQ_GUEST_HOSTS !== '1' || VERBMQ_GUEST_DRIVER !== 'rxe')
-    return context.skip(
-      'only one host with Soft-RoCE has a device that may be deleted, and an interface for another',
-    );
+let otherDevice: Promise<void> | undefined;
+
+// It goes when this process, whose librdmacm has it open, has ended.
+afterAll(() => {
+  if (otherDevice !== undefined)
+    spawn('rdma', ['link', 'delete', 'other'], { detached: true, stdio: 'ignore' }).unref();
+});
+
+/** Both ends of a connection, and what takes its device away and gives it back. */
+async function onDevice() {
   const shell = new Shell();
-  await addOtherDevice(shell, 'vb');
-  // It goes when this process, whose librdmacm has it open, has ended.
-  onTestFinished(() =>
-    spawn('rdma', ['link', 'delete', 'other'], { detached: true, stdio: 'ignore' }).unref(),
-  );
+  otherDevice ??= addOtherDevice(shell, 'vb');
+  await otherDevice;
   const listener = await transportForFailover().listen('verbmq://127.0.0.1:0', {
     fastAddresses: [{ host: rdmaHost, port: 0 }],
   });
   const accepted = nextConnection(listener);
   const client = asAuto(abortAfterTest(await transportForFailover().connect(listener.url)));
   const server = asAuto(abortAfterTest(await accepted));
+  return {
+    client,
+    server,
+    deleteDevice: () => shell.run('rdma link delete rxe0'),
+    addDevice: () => shell.run('rdma link add rxe0 type rxe netdev va'),
+  };
+}
+
+function skipUnlessAsked(context: TestContext): void {
+  if (NOT_ASKED !== undefined) context.skip(NOT_ASKED);
+  if (VERBMQ_GUEST_HOSTS !== '1' || VERBMQ_GUEST_DRIVER !== 'rxe')
+    context.skip(
+      'only one host with Soft-RoCE has a device that may be deleted, and an interface for another',
+    );
+}
+
+test('a device that is deleted and added again while messages flow both ways', async (context) => {
+  skipUnlessAsked(context);
+  const { client, server, deleteDevice, addDevice } = await onDevice();
   const { traffic, progress } = streamsBetween(client, server, MAX_BYTES);
   for (let round = 0; round < ROUNDS; round++) {
     await onFast(client);
     await progress(50);
-    const deleted = shell.run('rdma link delete rxe0');
+    const deleted = deleteDevice();
     await pathIs(client, ({ fast, flowing }) => !fast && flowing);
     await progress(50);
     await deleted;
-    await shell.run('rdma link add rxe0 type rxe netdev va');
+    await addDevice();
   }
   await onFast(client);
   await Promise.all(traffic.map((stream) => stream.finish()));
+});
+
+test('a device that is deleted and added again while calls, jobs and events are under way', async (context) => {
+  skipUnlessAsked(context);
+  const { client, server, deleteDevice, addDevice } = await onDevice();
+  await expectNothingLost(
+    {
+      client,
+      server,
+      move: async (round) => {
+        if (round % 2 === 0) {
+          await onFast(client);
+          return;
+        }
+        const deleted = deleteDevice();
+        await pathIs(client, ({ fast, flowing }) => !fast && flowing);
+        await deleted;
+        await addDevice();
+      },
+    },
+    ROUNDS * 2 + 1,
+  );
 });
