@@ -89,6 +89,8 @@ describe(`a soak of ${messages} messages over ${CONNECTIONS} connections (seed $
       };
       peer.start({ url, first: 1_000_000 * ++kills, messages: Number.MAX_SAFE_INTEGER });
       expect(await server.unlessBroken(peer.exited)).toBe('SIGKILL');
+      // A request that the peer had made when it died holds memory until its handshake has ended as well.
+      await server.unlessBroken(until(() => transport.stats().registeredBytes === 0));
       await server.unlessBroken(server.allEnded());
       expect(transport.stats()).toMatchObject({ connections: 0, registeredBytes: 0 });
       looks.push(await settledMemory());

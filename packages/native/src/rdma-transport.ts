@@ -30,7 +30,7 @@ import { RdmaListener, refuseOtherDevice } from './rdma-listener.js';
 
 /** Counters of an RDMA transport. A snapshot. */
 export interface RdmaTransportStats extends TransportStats {
-  /** Memory that is registered for all connections at this moment, and in how many pieces. */
+  /** Memory that is registered at this moment for all connections, those in their handshake too, and in how many pieces. */
   readonly registeredBytes: number;
   readonly registeredRegions: number;
   /** Of it, what large messages on their way in and out use, and what nothing uses at this moment. */
