@@ -3,6 +3,7 @@
  * tests of timing want the machine to themselves, but for those that are marked as patient.
  */
 
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { GuestError } from '../../test/vm/guest-error.mjs';
 import { missingPackages } from '../../test/vm/packages.mjs';
@@ -83,6 +84,9 @@ function guestObstacle() {
 /** @param {string} name of a script, without its extension */
 const script = (name) => join(root, 'scripts', `${name}.mjs`);
 
+/** Vitest leaves a core to whoever watches it, which on a machine with two is half of it. */
+const onEveryCore = ['--maxWorkers', String(availableParallelism())];
+
 const fuzzTests = ['test/rpc/fuzz', 'test/queue/fuzz', 'test/pubsub/fuzz'];
 
 /** @type {Part[]} */
@@ -146,7 +150,7 @@ export const parts = [
     name: project,
     title: `vitest project ${project} on Node ${process.versions.node}`,
     run: (/** @type {PartContext} */ context) =>
-      runVitest(context, { name: project, args: ['--project', project] }, 20 * minute),
+      runVitest(context, { name: project, args: ['--project', project, ...onEveryCore] }, 20 * minute),
   })),
   {
     name: 'peers',
@@ -172,7 +176,8 @@ export const parts = [
       ];
       const outcomes = [];
       for (const [project, ...files] of runs) {
-        const run = { name: `node-${version}-${project}`, node, args: ['--project', project, ...files] };
+        const args = ['--project', project, ...onEveryCore, ...files];
+        const run = { name: `node-${version}-${project}`, node, args };
         outcomes.push(...(await runVitest(context, run, 20 * minute)));
       }
       return outcomes;
