@@ -76,11 +76,11 @@ export class ExposedMemories {
           // Access has ended when this returns, whatever the peer does; that it is told spares both an abrupt end.
           this.#end(exposure);
           await tellRevoked(number);
-          this.#freePlaces.push(placeOf(number));
+          this.#freePlaces.push(placeOfExposure(number));
         },
       };
     } catch (error) {
-      this.#freePlaces.push(placeOf(number));
+      this.#freePlaces.push(placeOfExposure(number));
       throw error;
     }
   }
@@ -178,7 +178,8 @@ export class ExposedMemories {
   }
 }
 
-export function placeOf(number: number): number {
+/** The place in the number of an exposure, which a later one may have again. */
+export function placeOfExposure(number: number): number {
   return number % MOST_EXPOSURES;
 }
 

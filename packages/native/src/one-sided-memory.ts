@@ -9,7 +9,7 @@ import {
 import { AtomicOrder } from './atomic-order.js';
 import { type ConnectionDescription, EventKind, type Handle, SubmissionKind } from './binding.js';
 import { type MemoryKey, verifyKey } from './descriptor-key.js';
-import { ExposedMemories, placeOf } from './exposed-memory.js';
+import { ExposedMemories, placeOfExposure } from './exposed-memory.js';
 import { type MemoryNote, MemoryNotes, NOTE_BYTES, NoteKind, noteOf } from './memory-notes.js';
 import { OneSidedOperations, type Operation } from './one-sided-operations.js';
 import { ProofWord } from './proof-word.js';
@@ -212,7 +212,8 @@ export class OneSidedMemory {
         throw this.#refuse('its descriptor is not one of this connection, or was changed');
       this.#keys.set(remote, key);
     }
-    if (key.number <= (this.#revoked.get(placeOf(key.number)) ?? -1)) throw this.#refuse('it was revoked');
+    if (key.number <= (this.#revoked.get(placeOfExposure(key.number)) ?? -1))
+      throw this.#refuse('it was revoked');
     return key;
   }
 
@@ -233,7 +234,7 @@ export class OneSidedMemory {
       case NoteKind.proofKey:
         return BigInt(this.#exposed.proof()?.rkey ?? 0);
       case NoteKind.revoked: {
-        const place = placeOf(note.number);
+        const place = placeOfExposure(note.number);
         this.#revoked.set(place, Math.max(note.number, this.#revoked.get(place) ?? 0));
         return 0n;
       }

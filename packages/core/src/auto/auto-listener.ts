@@ -11,7 +11,7 @@ import { Greeting, Refusal } from './greeting.js';
 import { assertCarries, type Hello, makeTicket, type Ticket } from './hello.js';
 import type { ResolvedAutoOptions } from './options.js';
 import { type ServerHome, ServerRole } from './server-role.js';
-import { placeOf, SuspendedSessions } from './suspended-sessions.js';
+import { originOf, SuspendedSessions } from './suspended-sessions.js';
 
 export interface AutoListenerInit extends ListenerInit {
   readonly base: Listener;
@@ -183,7 +183,7 @@ export class AutoListener extends Listener implements ServerHome {
     }
     const { remoteAddress, session } = role.connection;
     this.#suspended
-      .add(role, placeOf(remoteAddress), session.carried)
+      .add(role, originOf(remoteAddress), session.carried)
       ?.giveUp('too-many-suspended', 'too many sessions wait to be resumed (maxSuspendedSessions)');
   }
 

@@ -84,8 +84,8 @@ class Crowd<Session> {
   }
 }
 
-/** Where a peer is: what is behind one address, or one network of IPv6 (its first 64 bits), may be many by itself. */
-export function placeOf(address: HostAddress | PathAddress): string {
+/** Where a session comes from: what is behind one address, or one network of IPv6 (its first 64 bits), may be many by itself. */
+export function originOf(address: HostAddress | PathAddress): string {
   return 'path' in address ? address.path : networkOf(address.host);
 }
 

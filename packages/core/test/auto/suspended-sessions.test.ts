@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { placeOf, SuspendedSessions } from '../../src/auto/suspended-sessions.js';
+import { originOf, SuspendedSessions } from '../../src/auto/suspended-sessions.js';
 
 interface Waiting {
   readonly from: string;
@@ -52,7 +52,7 @@ describe('sessions that wait to be resumed', () => {
     ['::1', '0:0:0:0'],
     ['::', '0:0:0:0'],
     ['fe80::1%eth0', 'fe80:0:0:0'],
-  ])('come from %s, which is in %s', (host, place) => {
-    expect(placeOf({ host, port: 1 })).toBe(place);
+  ])('come from %s, which is in %s', (host, origin) => {
+    expect(originOf({ host, port: 1 })).toBe(origin);
   });
 });
