@@ -1,11 +1,10 @@
 import type { AutoOptions } from '@verbmq/core/auto';
-import { MemoryTransport } from '@verbmq/core/memory-transport';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { autoPair, autoWorld, onBase, onFast, pathIs } from '../support/auto-pair.js';
 import { failure } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { abortAfterTest } from '../support/pair.js';
-import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { Kind, RawAutoPeer, rawTransport } from '../support/raw-auto-peer.js';
 
 const key = (letter: string): AutoOptions => ({ preSharedKey: Buffer.alloc(32, letter) });
 
@@ -50,9 +49,7 @@ describe('a pre-shared key', () => {
 
   test('a server that only pretends to have it is refused', async () => {
     const { base, clientTransport } = autoWorld({ client: key('a') });
-    const transport = new MemoryTransport({ network: base.network });
-    onTestFinished(() => transport.close());
-    const listener = await transport.listen({ host: 'here', port: 1 });
+    const listener = await rawTransport(base).listen({ host: 'here', port: 1 });
     listener.onConnection(async (connection) => {
       const raw = new RawAutoPeer(abortAfterTest(connection));
       await raw.next(Kind.HELLO);
@@ -74,9 +71,7 @@ describe('a pre-shared key', () => {
   test('is needed to resume too', async () => {
     const world = autoWorld({ server: key('a') });
     const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
-    const attack = new MemoryTransport({ network: world.base.network });
-    onTestFinished(() => attack.close());
-    const raw = await RawAutoPeer.connect(attack, listener.address);
+    const raw = await RawAutoPeer.connect(rawTransport(world.base), listener.address);
     const resume = { session: 'a', secret: 'b', epoch: 0 };
     raw.sendJson(Kind.HELLO, { version: 1, maxMessageBytes: 1, windowBytes: 1, nonce: '', resume });
     await raw.next(Kind.CHALLENGE);

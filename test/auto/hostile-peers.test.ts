@@ -1,13 +1,12 @@
 // Longer than 300 lines: it is one list of what a hostile peer may do to auto connections.
 import type { Connection, Listener } from '@verbmq/core';
 import type { AutoConnection, AutoOptions } from '@verbmq/core/auto';
-import { MemoryTransport } from '@verbmq/core/memory-transport';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { asAuto, autoWorld, onFast } from '../support/auto-pair.js';
 import { failure } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
-import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { Kind, RawAutoPeer, rawTransport } from '../support/raw-auto-peer.js';
 import { until } from '../support/until.js';
 
 /** A server with one honest session on it, and the means to attack it. */
@@ -18,12 +17,8 @@ async function scene(options: AutoOptions = {}) {
   const client = asAuto(abortAfterTest(await world.clientTransport.connect(listener.url)));
   const server = asAuto(abortAfterTest(await honest));
   await onFast(client);
-  const raw = (network = world.base.network): MemoryTransport => {
-    const transport = new MemoryTransport({ network });
-    onTestFinished(() => transport.close());
-    return transport;
-  };
-  return { ...world, listener, client, server, attack: raw(), attackFast: raw(world.fast.network) };
+  const [attack, attackFast] = [rawTransport(world.base), rawTransport(world.fast)];
+  return { ...world, listener, client, server, attack, attackFast };
 }
 
 /** The honest session has noticed nothing. */
@@ -107,9 +102,7 @@ describe('before a session', () => {
 
   test('a server of another version is told apart by the client', async () => {
     const { base, clientTransport } = await scene();
-    const transport = new MemoryTransport({ network: base.network });
-    onTestFinished(() => transport.close());
-    const listener = await transport.listen({ host: 'future', port: 1 });
+    const listener = await rawTransport(base).listen({ host: 'future', port: 1 });
     listener.onConnection((connection) => {
       const raw = new RawAutoPeer(abortAfterTest(connection));
       raw.sendJson(Kind.REFUSE, { version: 2, reason: 'version', message: 'this side speaks 2' });
@@ -431,9 +424,7 @@ describe('within a session', () => {
 
   test('a server that opens another session instead of resuming is not believed', async () => {
     const world = autoWorld({ both: { policy: 'tcp' } });
-    const transport = new MemoryTransport({ network: world.base.network });
-    onTestFinished(() => transport.close());
-    const listener = await transport.listen({ host: 'here', port: 1 });
+    const listener = await rawTransport(world.base).listen({ host: 'here', port: 1 });
     const welcome = { maxMessageBytes: 1000, windowBytes: 1000, session: 'a', secret: 'b', resumed: false };
     const peers: RawAutoPeer[] = [];
     listener.onConnection((connection) => {
@@ -449,9 +440,7 @@ describe('within a session', () => {
 
   test('a server that resumes what is to be a new session is not believed', async () => {
     const world = autoWorld({ both: { policy: 'tcp' } });
-    const transport = new MemoryTransport({ network: world.base.network });
-    onTestFinished(() => transport.close());
-    const listener = await transport.listen({ host: 'here', port: 1 });
+    const listener = await rawTransport(world.base).listen({ host: 'here', port: 1 });
     const welcome = { maxMessageBytes: 1000, windowBytes: 1000, session: 'a', secret: 'b', resumed: true };
     listener.onConnection((connection) => {
       const raw = new RawAutoPeer(abortAfterTest(connection));

@@ -1,9 +1,6 @@
-import { MemoryTransport } from '@verbmq/core/memory-transport';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { autoWorld } from '../support/auto-pair.js';
+import { describe, expect, test } from 'vitest';
 import { numbered, numberOf, take } from '../support/messages.js';
-import { abortAfterTest, nextConnection } from '../support/pair.js';
-import { Kind, RawAutoPeer, type RawHeader } from '../support/raw-auto-peer.js';
+import { Kind, RawAutoPeer, type RawHeader, rawPair, rawTransport } from '../support/raw-auto-peer.js';
 
 const NOTHING = new Uint8Array(0);
 /** A BATCH of one message of three bytes. */
@@ -13,17 +10,7 @@ const OPERATION = Buffer.alloc(32, 0).fill(1, 0, 1);
 
 /** A server with one session, whose client says what the tests want. */
 async function scene() {
-  const world = autoWorld();
-  const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
-  const accepted = nextConnection(listener);
-  const transport = (network = world.base.network): MemoryTransport => {
-    const made = new MemoryTransport({ network });
-    onTestFinished(() => made.close());
-    return made;
-  };
-  const raw = await RawAutoPeer.connect(transport(), listener.address);
-  await raw.open();
-  const session = abortAfterTest(await accepted);
+  const { raw, server: session, listener, base, fast } = await rawPair();
   const broken = async (): Promise<string | undefined> => {
     const { error } = await session.closed;
     expect(error?.code).toBe('ERR_VERBMQ_PROTOCOL');
@@ -32,14 +19,14 @@ async function scene() {
   /** Brings it as far as a fast path that is proved. */
   const onFastPath = async (): Promise<RawAutoPeer> => {
     const { port, claim } = await raw.ask(1);
-    const path = await RawAutoPeer.connect(transport(world.fast.network), { host: 'here', port });
+    const path = await RawAutoPeer.connect(rawTransport(fast), { host: 'here', port });
     path.sendJson(Kind.CLAIM, claim);
     await path.next(Kind.PROOF);
     path.sendJson(Kind.PROVED, {});
     await path.next(Kind.READY);
     return path;
   };
-  return { listener, raw, session, broken, onFastPath, again: () => transport() };
+  return { listener, raw, session, broken, onFastPath, again: () => rawTransport(base) };
 }
 
 const json = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));

@@ -1,9 +1,7 @@
 import type { Logger } from '@verbmq/core';
-import { MemoryTransport } from '@verbmq/core/memory-transport';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { asAuto, autoWorld, pathIs } from '../support/auto-pair.js';
-import { abortAfterTest, nextConnection } from '../support/pair.js';
-import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { pathIs } from '../support/auto-pair.js';
+import { Kind, rawPair } from '../support/raw-auto-peer.js';
 
 test('a peer whose reasons change without end fills no log, and the path says the last one', async () => {
   vi.useFakeTimers({ toFake: ['performance'] });
@@ -19,14 +17,7 @@ test('a peer whose reasons change without end fills no log, and the path says th
     error: () => {},
     child: () => logger,
   };
-  const world = autoWorld({ server: { logger } });
-  const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
-  const accepted = nextConnection(listener);
-  const transport = new MemoryTransport({ network: world.base.network });
-  onTestFinished(() => transport.close());
-  const raw = await RawAutoPeer.connect(transport, listener.address);
-  await raw.open();
-  const session = asAuto(abortAfterTest(await accepted));
+  const { raw, server: session } = await rawPair({ server: { logger } });
   let reasons = 0;
   const flap = async (times: number): Promise<void> => {
     for (let n = 0; n < times; n++)

@@ -18,14 +18,12 @@ import {
 import { failure, turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
-import { Kind, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { Kind, RawAutoPeer, rawTransport } from '../support/raw-auto-peer.js';
 import { until } from '../support/until.js';
 
 /** A client that speaks for itself on a base connection. */
-function rawPeer({ network }: Cable, listener: Listener): Promise<RawAutoPeer> {
-  const transport = new MemoryTransport({ network });
-  onTestFinished(() => transport.close());
-  return RawAutoPeer.connect(transport, listener.address);
+function rawPeer(cable: Cable, listener: Listener): Promise<RawAutoPeer> {
+  return RawAutoPeer.connect(rawTransport(cable), listener.address);
 }
 
 /** A transport for fast paths that is not there, until it is. */

@@ -1,8 +1,7 @@
-import { MemoryTransport } from '@verbmq/core/memory-transport';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { asAuto, autoPair, autoWorld, onFast, pathIs } from '../support/auto-pair.js';
 import { abortAfterTest } from '../support/pair.js';
-import { Kind, pathProof, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { Kind, pathProof, RawAutoPeer, rawTransport } from '../support/raw-auto-peer.js';
 
 const GRANT = { number: 1, token: 'token', key: 'a2V5' };
 const RIGHT = pathProof('server', 's', GRANT);
@@ -11,13 +10,8 @@ const WRONG = Buffer.alloc(32, 'w');
 /** A client of a server that has a fast path, and proves it with these bytes in its message and in its memory. */
 async function provedWith(said: Uint8Array, exposed: Uint8Array | undefined, more: Uint8Array[] = []) {
   const world = autoWorld({ client: { minFastRetryMs: 60_000, maxFastRetryMs: 60_000 } });
-  const raw = (network = world.base.network): MemoryTransport => {
-    const transport = new MemoryTransport({ network });
-    onTestFinished(() => transport.close());
-    return transport;
-  };
   const address = { host: 'here', port: 1 };
-  const base = await raw().listen(address);
+  const base = await rawTransport(world.base).listen(address);
   base.onConnection(async (connection) => {
     const peer = new RawAutoPeer(abortAfterTest(connection));
     await peer.next(Kind.HELLO);
@@ -27,7 +21,7 @@ async function provedWith(said: Uint8Array, exposed: Uint8Array | undefined, mor
     const addresses = [{ ...address, colour: 'blue' }];
     peer.sendJson(Kind.FAST_GRANT, { ...GRANT, addresses, colour: 'blue' });
   });
-  const fast = await raw(world.fast.network).listen(address);
+  const fast = await rawTransport(world.fast).listen(address);
   const outcome = new Promise<string>((resolve) => {
     fast.onConnection(async (connection) => {
       const peer = new RawAutoPeer(abortAfterTest(connection));

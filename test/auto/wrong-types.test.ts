@@ -2,13 +2,12 @@
 import { createHmac } from 'node:crypto';
 import type { Listener, Transport } from '@verbmq/core';
 import type { AutoConnection, AutoOptions } from '@verbmq/core/auto';
-import { MemoryTransport } from '@verbmq/core/memory-transport';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { asAuto, autoWorld, type Cable, onFast, pathIs } from '../support/auto-pair.js';
+import { asAuto, autoWorld, onFast, pathIs } from '../support/auto-pair.js';
 import { classify, turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { abortAfterTest, nextConnection } from '../support/pair.js';
-import { Kind, pathProof, RawAutoPeer } from '../support/raw-auto-peer.js';
+import { Kind, pathProof, RawAutoPeer, rawTransport } from '../support/raw-auto-peer.js';
 
 /** What a field must be. With a question mark it may be absent. */
 type Due = 'text' | 'number' | 'boolean' | 'object' | 'list' | 'text?' | 'boolean?' | 'object?';
@@ -120,12 +119,6 @@ async function tryAll(
   }
   await turns();
   expect(thrown).toEqual([]);
-}
-
-function rawTransport({ network }: Cable): MemoryTransport {
-  const transport = new MemoryTransport({ network });
-  onTestFinished(() => transport.close());
-  return transport;
 }
 
 const KEY = Buffer.alloc(32, 'k');

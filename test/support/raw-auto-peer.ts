@@ -1,6 +1,10 @@
 import { createHmac } from 'node:crypto';
-import type { Address, Connection, Transport } from '@verbmq/core';
-import { abortAfterTest } from './pair.js';
+import type { Address, Connection, Listener, Transport } from '@verbmq/core';
+import type { AutoConnection } from '@verbmq/core/auto';
+import { MemoryTransport } from '@verbmq/core/memory-transport';
+import { onTestFinished } from 'vitest';
+import { type AutoWorld, type AutoWorldOptions, asAuto, autoWorld, type Cable } from './auto-pair.js';
+import { abortAfterTest, nextConnection } from './pair.js';
 
 const HEADER_BYTES = 16;
 
@@ -132,4 +136,27 @@ export class RawAutoPeer {
   async json(kind: number): Promise<Record<string, unknown>> {
     return JSON.parse((await this.next(kind)).toString()) as Record<string, unknown>;
   }
+}
+
+/** A transport on a cable of `autoWorld`, for a side that speaks for itself there. */
+export function rawTransport({ network }: Cable): MemoryTransport {
+  const transport = new MemoryTransport({ network });
+  onTestFinished(() => transport.close());
+  return transport;
+}
+
+export interface RawPair extends Omit<AutoWorld, 'url'> {
+  readonly listener: Listener;
+  readonly raw: RawAutoPeer;
+  readonly server: AutoConnection;
+}
+
+/** A server with one session, whose client says what the test wants. */
+export async function rawPair(options: AutoWorldOptions = {}): Promise<RawPair> {
+  const world = autoWorld(options);
+  const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+  const accepted = nextConnection(listener);
+  const raw = await RawAutoPeer.connect(rawTransport(world.base), listener.address);
+  await raw.open();
+  return { ...world, listener, raw, server: asAuto(abortAfterTest(await accepted)) };
 }
