@@ -1,7 +1,7 @@
 import type { AutoConnection, AutoOptions } from '@verbmq/core/auto';
 import { expect, test } from 'vitest';
-import { onFast, pathIs } from './auto-pair.js';
-import { expectBytes, numbered, numberOf, pattern, take } from './messages.js';
+import { onBase, onFast, pathIs } from './auto-pair.js';
+import { expectBytes, fill, numbered, numberOf, pattern, take } from './messages.js';
 
 export interface MovingPair {
   readonly client: AutoConnection;
@@ -56,6 +56,29 @@ export function acrossAMove(makePair: (options: AutoOptions) => Promise<MovingPa
     await Promise.all(sends);
     await drained;
     await left;
+  });
+
+  test('an application that does not read is sent no more than its window, however often the path changes', async () => {
+    const windowBytes = 100_000;
+    const pair = await makePair({ windowBytes });
+    const { client, server } = pair;
+    let sent = 0;
+    const refill = async (): Promise<number> => {
+      const more = await fill(client, (n) => numbered(sent + n, 1000));
+      sent += more;
+      return more;
+    };
+    await onFast(client);
+    expect(await refill()).toBeGreaterThan(0);
+    for (let round = 0; round < 3; round++) {
+      await leave(pair);
+      await onBase(client);
+      expect(await refill()).toBe(0);
+      await onFast(client);
+      expect(await refill()).toBe(0);
+    }
+    expect(sent * 1000).toBeLessThanOrEqual(windowBytes + 1000);
+    expect((await take(server, sent)).map(numberOf)).toEqual(Array.from({ length: sent }, (_, n) => n));
   });
 
   test('retained messages and leases stay valid', async () => {

@@ -1,6 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Connection } from '@verbmq/core';
+import { AutoConnection } from '@verbmq/core/auto';
 import { expect } from 'vitest';
+import { pathIs } from './auto-pair.js';
+import { turns } from './expectations.js';
 
 /** `length` bytes that differ from place to place and from seed to seed, so that a shifted or mixed-up piece shows. */
 export function pattern(length: number, seed = 0): Uint8Array {
@@ -72,21 +75,35 @@ export async function takeAll(connection: Connection): Promise<Uint8Array[]> {
 /** By then a peer in the same process, or the same guest, has lent what it lends. */
 const LENDING_MS = 20;
 
+/** In so many turns of the event loop two ends of this process have told each other what they have to tell. */
+const TELLING_TURNS = 20;
+
 /**
  * Sends to a peer that does not read until there is no more room and nothing is on its way out: from then on only the
- * peer's reading can make room. One that shares its receive slots lends some more when it sees that they are wanted, so that is
- * waited for. Answers with the number of messages sent.
+ * peer's reading can make room. One that shares its receive slots lends some more when it sees that they are wanted, a path that is
+ * left, or gets back credit, takes more soon: so that is waited for. Answers with the number of messages sent.
  */
 export async function fill(connection: Connection, message: (n: number) => Uint8Array): Promise<number> {
   let sent = 0;
+  const finds = (): boolean => {
+    const room = connection.trySend(message(sent));
+    if (room) sent++;
+    return room;
+  };
   for (;;) {
-    while (connection.trySend(message(sent))) sent++;
+    while (finds());
     if (connection.stats().bytesBuffered > 0) {
       await connection.drain();
       continue;
     }
+    if (connection instanceof AutoConnection)
+      await Promise.race([pathIs(connection, ({ flowing }) => flowing), connection.closed]);
     await delay(LENDING_MS);
-    if (!connection.trySend(message(sent))) return sent;
-    sent++;
+    let room = false;
+    for (let turn = 0; turn < TELLING_TURNS && !room; turn++) {
+      await turns(1);
+      room = finds();
+    }
+    if (!room) return sent;
   }
 }

@@ -1,7 +1,8 @@
 import type { Address, Connection, ConnectionOptions, Listener, Transport } from '@verbmq/core';
 import { AutoTransport } from '@verbmq/core/auto';
-import { MemoryNetwork, MemoryTransport } from '@verbmq/core/memory-transport';
+import { type MemoryFaults, MemoryNetwork, MemoryTransport } from '@verbmq/core/memory-transport';
 import { type AnyConnectOptions, type AnyListenOptions, VerbmqTransport } from 'verbmq';
+import { turns } from '../expectations.js';
 import type { SetUp } from '../set-up.js';
 import type { SimulatedDevice } from '../simulated-device.js';
 import { memorySetUp } from './memory.js';
@@ -52,6 +53,45 @@ export function autoOverMemorySetUp(fast: FastSides): SetUp {
     foreignAddress: 'tcp://127.0.0.1:1',
     listenAddress: () => ({ host: 'here', port: ++ports }),
     deadAddress: () => ({ host: 'nobody', port: 1 }),
+  };
+}
+
+/** For so many turns of the event loop a server that is slow to move says nothing on its base connection. */
+const HESITATION_TURNS = 26;
+
+/**
+ * The same with a fast path on both sides, and a server that is slow to agree that it is used: until it does, a message
+ * finds no room that would have found some before, and will find some after.
+ */
+export function autoThatMovesLateSetUp(): SetUp {
+  const base = new MemoryNetwork();
+  const fast = new MemoryNetwork();
+  let hesitation: Promise<void> | undefined;
+  const slow: MemoryFaults = {
+    frame: ({ kind }) => (kind === 'message' ? (hesitation ?? 'deliver') : 'deliver'),
+  };
+  const trigger: MemoryFaults = {
+    connect: () => {
+      const begun = turns(HESITATION_TURNS).then(() => {
+        if (hesitation === begun) hesitation = undefined;
+      });
+      hesitation = begun;
+      return 'accept';
+    },
+  };
+  let made = 0;
+  return {
+    ...autoOverMemorySetUp('both'),
+    // A test makes the transport of its listener first.
+    createTransport: (options: ConnectionOptions = {}): Transport => {
+      const isServer = made++ % 2 === 0;
+      return new AutoTransport({
+        resumeWindowMs: RESUME_WINDOW_MS,
+        ...options,
+        base: new MemoryTransport({ network: base, ...(isServer && { faults: slow }) }),
+        fast: new MemoryTransport({ network: fast, ...(!isServer && { faults: trigger }) }),
+      });
+    },
   };
 }
 
