@@ -11,6 +11,8 @@ const left = ['**/node_modules/**', '**/dist/**'];
 /** Node imports what is built as it does for users. Vitest would read and change each file for each test file again. */
 const server = { deps: { external: [/\/packages\/[^/]+\/dist\//] } };
 
+const common = { server, setupFiles: ['test/support/after-a-failure.ts'] };
+
 /**
  * | project | what | where |
  * |---|---|---|
@@ -29,7 +31,7 @@ export default defineConfig({
       {
         test: {
           ...times,
-          server,
+          ...common,
           name: 'unit',
           include: [
             'packages/*/test/**/*.test.ts',
@@ -42,7 +44,7 @@ export default defineConfig({
       {
         test: {
           ...times,
-          server,
+          ...common,
           name: 'conformance',
           include: ['test/conformance/**/*.test.ts'],
           exclude: [...left, guestTests],
@@ -52,7 +54,7 @@ export default defineConfig({
       {
         test: {
           ...times,
-          server,
+          ...common,
           name: 'native',
           include: ['packages/native/test/**/*.test.ts', 'test/{native,simulated-verbs}/**/*.test.ts'],
           exclude: [...left, guestTests],
@@ -62,7 +64,7 @@ export default defineConfig({
       {
         test: {
           ...times,
-          server,
+          ...common,
           name: 'peers',
           include: ['test/peers/**/*.test.ts'],
           exclude: left,
@@ -71,7 +73,7 @@ export default defineConfig({
       {
         test: {
           ...times,
-          server,
+          ...common,
           name: 'guest',
           include: [guestTests],
           exclude: left,
@@ -83,7 +85,7 @@ export default defineConfig({
         test: {
           testTimeout: 600_000,
           hookTimeout: 600_000,
-          server,
+          ...common,
           name: 'vm',
           include: ['test/vm/**/*.test.ts'],
           exclude: [...left, guestTests],
