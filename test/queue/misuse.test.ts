@@ -1,28 +1,17 @@
-import type { Logger } from '@verbmq/core';
 import { type Queue, QueueBroker, queue } from '@verbmq/core/queue';
 import { expect, test } from 'vitest';
 import { errorOf, until, verbmqErrorOf } from '../rpc/support.js';
 import { turns } from '../support/expectations.js';
+import { recordedLog } from '../support/recorded-log.js';
 import { memorySetUp } from '../support/transports/memory.js';
 import { brokered, take } from './support.js';
 
 const setUp = memorySetUp();
 
 test('a handler that fails is logged, whoever traces, and whatever it said of its job before', async () => {
-  const lines: object[] = [];
-  const logger = (bindings: object): Logger => {
-    const at = (level: string) => (fields: object, message?: string) =>
-      void lines.push({ ...bindings, ...fields, level, message });
-    return {
-      debug: at('debug'),
-      info: at('info'),
-      warn: at('warn'),
-      error: at('error'),
-      child: (more) => logger({ ...bindings, ...more }),
-    };
-  };
+  const { lines, logger } = recordedLog();
   const { broker, connect } = await brokered(setUp);
-  const jobs = queue<number>(await connect(), 'jobs', { logger: logger({}) });
+  const jobs = queue<number>(await connect(), 'jobs', { logger });
   await jobs.push(1);
   await jobs.push(2);
   const controller = new AbortController();

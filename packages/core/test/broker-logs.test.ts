@@ -1,25 +1,8 @@
 import { expect, test } from 'vitest';
+import { recordedLog } from '../../../test/support/recorded-log.js';
 import { uncaughtException } from '../../../test/support/uncaught.js';
-import type { Logger } from '../dist/contract/index.js';
 import { PubsubBroker } from '../dist/pubsub/broker.js';
 import { QueueBroker } from '../dist/queue/broker.js';
-
-/** What was logged: level, bindings and fields together, message. */
-function recorder() {
-  const lines: { level: string; message: string | undefined; [field: string]: unknown }[] = [];
-  const logger = (bindings: object): Logger => {
-    const at = (level: string) => (fields: object, message?: string) =>
-      void lines.push({ ...bindings, ...fields, level, message });
-    return {
-      debug: at('debug'),
-      info: at('info'),
-      warn: at('warn'),
-      error: at('error'),
-      child: (more) => logger({ ...bindings, ...more }),
-    };
-  };
-  return { lines, logger: logger({ service: 'shop' }) };
-}
 
 /** Works at a queue with these verdicts, which may end by an error, until the consumer has left. */
 async function workWith(broker: QueueBroker, source: AsyncIterable<unknown>): Promise<void> {
@@ -29,7 +12,7 @@ async function workWith(broker: QueueBroker, source: AsyncIterable<unknown>): Pr
 }
 
 test('a queue broker logs what no caller gets to know of, and goes on when onDead throws', async () => {
-  const { lines, logger } = recorder();
+  const { lines, logger } = recordedLog({ service: 'shop' });
   const broker = new QueueBroker({
     logger,
     onDead: () => {
@@ -63,7 +46,7 @@ test('a queue broker logs what no caller gets to know of, and goes on when onDea
 });
 
 test('a pubsub broker logs whom it disconnects', () => {
-  const { lines, logger } = recorder();
+  const { lines, logger } = recordedLog({ service: 'shop' });
   const broker = new PubsubBroker({ logger });
   const metadata = { pattern: 'a.*', maxQueued: '1', whenSlow: 'disconnect' };
   broker.service['pubsub:subscribe'](undefined, { metadata } as never);
