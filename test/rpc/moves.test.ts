@@ -1,7 +1,6 @@
-import { VerbmqTransport } from 'verbmq';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { asAuto, autoPair, onBase, onFast, pathIs, QUICK } from '../support/auto-pair.js';
-import { abortAfterTest, nextConnection } from '../support/pair.js';
+import { describe, expect, test } from 'vitest';
+import { autoPair, leaveAndReturn, onBase, onFast, pathIs } from '../support/auto-pair.js';
+import { autoSimulatedPair } from '../support/auto-simulated-pair.js';
 import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { expectNothingLost } from './moves.js';
 
@@ -17,7 +16,7 @@ describe('calls, jobs and events on auto', () => {
         move: async () => {
           await onFast(client);
           fast.breakOnce();
-          await pathIs(client, (path) => !path.fast && path.flowing);
+          await onBase(client);
         },
       },
       10,
@@ -56,31 +55,18 @@ await onSimulatedDevice('rxe', (device) => {
       'go on when a device like %s is removed and comes back',
       async (personality) => {
         resetForTest(device, personality);
-        const make = (): VerbmqTransport => {
-          const rdma = { libraries: device.libraries };
-          const transport = new VerbmqTransport({ ...QUICK, fastTimeoutMs: 500, rdma });
-          onTestFinished(() => transport.close());
-          return transport;
-        };
-        const listener = await make().listen('verbmq://127.0.0.1:0');
-        const accepted = nextConnection(listener);
-        const client = asAuto(abortAfterTest(await make().connect(listener.url)));
-        const server = asAuto(abortAfterTest(await accepted));
+        const { client, server } = await autoSimulatedPair(device);
         const kinds: string[] = [];
         client.onPath(({ kind, flowing }) => flowing && kinds.at(-1) !== kind && kinds.push(kind));
         await expectNothingLost(
           {
             client,
             server,
-            move: async (round) => {
-              if (round % 2 === 0) {
-                await onFast(client);
-                return;
-              }
-              device.remove();
-              await pathIs(client, (path) => !path.fast && path.flowing);
-              device.restore();
-            },
+            move: leaveAndReturn(
+              client,
+              () => device.remove(),
+              () => device.restore(),
+            ),
           },
           7,
         );

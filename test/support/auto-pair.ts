@@ -174,3 +174,25 @@ export const onFast = (connection: AutoConnection): Promise<PathInfo> =>
   pathIs(connection, ({ fast, flowing }) => fast && flowing);
 export const onBase = (connection: AutoConnection): Promise<PathInfo> =>
   pathIs(connection, ({ fast, flowing }) => !fast && flowing);
+
+/**
+ * Lets a connection leave its fast path, on odd rounds, and return to it, on even ones.
+ * @param takeAway what breaks the path
+ * @param giveBack after it a new one can be had
+ */
+export function leaveAndReturn(
+  client: AutoConnection,
+  takeAway: () => unknown,
+  giveBack: () => unknown,
+): (round: number) => Promise<void> {
+  return async (round) => {
+    if (round % 2 === 0) {
+      await onFast(client);
+      return;
+    }
+    const taken = takeAway();
+    await onBase(client);
+    await taken;
+    await giveBack();
+  };
+}

@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process';
 import { afterAll, type TestContext, test } from 'vitest';
 import { expectNothingLost } from '../../rpc/moves.js';
-import { asAuto, onFast, pathIs } from '../../support/auto-pair.js';
+import { asAuto, leaveAndReturn, onBase, onFast } from '../../support/auto-pair.js';
 import { streamsBetween } from '../../support/numbered-stream.js';
 import { abortAfterTest, nextConnection } from '../../support/pair.js';
 import { addOtherDevice } from './host.js';
@@ -57,7 +57,7 @@ test('a device that is deleted and added again while messages flow both ways', a
     await onFast(client);
     await progress(50);
     const deleted = deleteDevice();
-    await pathIs(client, ({ fast, flowing }) => !fast && flowing);
+    await onBase(client);
     await progress(50);
     await deleted;
     await addDevice();
@@ -70,20 +70,7 @@ test('a device that is deleted and added again while calls, jobs and events are 
   skipUnlessAsked(context);
   const { client, server, deleteDevice, addDevice } = await onDevice();
   await expectNothingLost(
-    {
-      client,
-      server,
-      move: async (round) => {
-        if (round % 2 === 0) {
-          await onFast(client);
-          return;
-        }
-        const deleted = deleteDevice();
-        await pathIs(client, ({ fast, flowing }) => !fast && flowing);
-        await deleted;
-        await addDevice();
-      },
-    },
+    { client, server, move: leaveAndReturn(client, deleteDevice, addDevice) },
     ROUNDS * 2 + 1,
   );
 });
