@@ -1,11 +1,11 @@
-import { type CallContext, rpcStats, serve } from '@verbmq/core/rpc';
+import { type CallContext, client, rpcStats, serve } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
 import { turns } from '../../support/expectations.js';
 import { take } from '../../support/messages.js';
 import { connectPair } from '../../support/pair.js';
 import type { SetUp } from '../../support/set-up.js';
 import { stretched } from '../../support/set-up.js';
-import { DEADLINE, ERROR, named, PARTIAL, RAW } from '../frames.js';
+import { CANCEL, DEADLINE, ERROR, named, PARTIAL, RAW } from '../frames.js';
 import { collect, errorOf, fired, from, Gate, served, until, verbmqErrorOf } from '../support.js';
 
 export function cancellation(setUp: SetUp): void {
@@ -36,23 +36,39 @@ export function cancellation(setUp: SetUp): void {
     await until(() => rpcStats(far).runningCalls === 0);
   });
 
-  test("a server keeps the caller's deadline though the caller does not", async () => {
-    // The caller's clock is held up: only the server can notice.
-    const started = new Gate();
-    let reason: unknown;
-    const { api } = await served(setUp, {
-      hang: async (_: undefined, { signal }: CallContext) => {
-        started.open();
-        await fired(signal);
-        reason = signal.reason;
-        return 'too late';
+  test('a deadline ends streams of both directions, and what they are made of', async () => {
+    const ended: string[] = [];
+    const { api, near, far } = await served(setUp, {
+      async *endless(_: undefined, { signal }: CallContext) {
+        signal.addEventListener('abort', () => ended.push('endless'));
+        for (let n = 0; ; n++) yield n;
       },
+      swallow: (source: AsyncIterable<number>) =>
+        collect(source).catch((error) => void ended.push(`swallow ${error.code}`)),
     });
-    const call = verbmqErrorOf(api.hang(undefined, { timeoutMs: stretched(50) }));
-    await started.opened;
-    expect((await call).code).toBe('ERR_VERBMQ_RPC_DEADLINE');
-    await until(() => reason !== undefined);
-    expect((reason as { code: string }).code).toMatch(/ERR_VERBMQ_(RPC_DEADLINE|CANCELLED)/);
+    async function* open(): AsyncGenerator<number> {
+      try {
+        for (let n = 0; ; n++) {
+          await turns(1);
+          yield n;
+        }
+      } finally {
+        ended.push('source');
+      }
+    }
+    const timeoutMs = stretched(60);
+    const calls = [
+      collect(api.endless.stream(undefined, { timeoutMs })),
+      api.swallow(open(), { timeoutMs }),
+    ].map((call) => verbmqErrorOf(call));
+    for (const error of await Promise.all(calls))
+      expect(error).toMatchObject({ code: 'ERR_VERBMQ_RPC_DEADLINE', outcome: 'unknown' });
+    await until(() => ended.length === 3);
+    expect(ended.sort()[0]).toBe('endless');
+    expect(ended[1]).toBe('source');
+    expect(ended[2]).toMatch(/^swallow ERR_VERBMQ_(RPC_DEADLINE|CANCELLED)$/); // whichever clock was the first
+    expect(rpcStats(near).pendingCalls).toBe(0);
+    await until(() => rpcStats(far).runningCalls === 0);
   });
 
   test('a server ends a call whose caller is silent when its time is over', async () => {
@@ -87,6 +103,29 @@ export function cancellation(setUp: SetUp): void {
     expect(remaining[1]).toBeLessThan(remaining[0] as number);
     expect(remaining[2]).toBe(0);
     expect(server.stats()).toMatchObject({ running: 0, failed: 2 });
+  });
+
+  test('a caller ends a call whose server is silent when its time is over', async () => {
+    const { client: near, server: raw } = await connectPair(setUp);
+    const api = client<{
+      hang(): Promise<void>;
+      many(): AsyncIterable<number>;
+      all(source: AsyncIterable<number>): Promise<void>;
+    }>(near);
+    const timeoutMs = stretched(60);
+    const start = performance.now();
+    const calls = [
+      api.hang(undefined, { timeoutMs }),
+      collect(api.many.stream(undefined, { timeoutMs })),
+      api.all(from([1]), { timeoutMs }),
+    ].map((call) => verbmqErrorOf(call));
+    for (const error of await Promise.all(calls))
+      expect(error).toMatchObject({ code: 'ERR_VERBMQ_RPC_DEADLINE', outcome: 'unknown' });
+    expect(performance.now() - start).toBeGreaterThanOrEqual(timeoutMs - 1);
+    expect(rpcStats(near).pendingCalls).toBe(0);
+    // And says so: besides the calls themselves, a grant, and the stream that one of them sends.
+    const frames = (await take(raw, 9)).map((frame) => [frame[0], frame[2]]);
+    for (const id of [1, 2, 3]) expect(frames).toContainEqual([CANCEL, id]);
   });
 
   test("the client's own timeout holds for calls that set none", async () => {

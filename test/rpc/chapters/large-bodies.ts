@@ -114,6 +114,19 @@ export function largeBodies(setUp: SetUp): void {
     expect(order).toEqual(['small', 'small', 'small', 'large']);
   });
 
+  test('small answers overtake a large one', async () => {
+    const { api } = await served(setUp, { large: () => new Uint8Array(LARGE), small: () => 'small' });
+    await api.small();
+    const order: string[] = [];
+    const large = api.large().then(({ byteLength }) => {
+      order.push('large');
+      return byteLength;
+    });
+    await Promise.all([1, 2, 3].map(async () => order.push(await api.small())));
+    expect(await large).toBe(LARGE);
+    expect(order).toEqual(['small', 'small', 'small', 'large']);
+  });
+
   test('large items of streams stay in order among small ones', async () => {
     const items = [1, 200 * KIB, 2, 70 * KIB, 300 * KIB, 3, 4].map((length) => pattern(length, length));
     const { api } = await served(setUp, {

@@ -8,7 +8,6 @@ export function leftovers(setUp: SetUp): void {
   test('after 100,000 calls: no call, no listener, no timer, no handle, no memory', {
     timeout: 120_000,
   }, async () => {
-    const watched = new WeakSet<AbortSignal>();
     const { api, near, far } = await served(setUp, {
       now: (n: number) => n,
       later: async (n: number, call: CallContext) => (call.remainingMs === undefined ? -1 : n),
@@ -22,7 +21,6 @@ export function leftovers(setUp: SetUp): void {
       // Listens to the signal of its call, as handlers do that pass it on.
       listen: async (n: number, call: CallContext) => {
         call.signal.addEventListener('abort', () => {});
-        watched.add(call.signal);
         return n;
       },
       bytes: (body: Uint8Array) => body,
