@@ -1,26 +1,11 @@
 // The memory of messages and leases, and what is exposed, is the device's too: a program that tries to give it away is refused, and nothing else
 // is disturbed.
-import { describe, expect, test } from 'vitest';
+import { describe, test } from 'vitest';
+import { expectKept } from '../support/kept-memory.js';
 import { expectBytes, pattern } from '../support/messages.js';
 import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
-
-/** Which Node 20 does not have. */
-type Transferable = ArrayBufferLike & { transfer(): unknown; transferToFixedLength(): unknown };
-
-function expectKept({ buffer }: Uint8Array): void {
-  const { byteLength } = buffer;
-  const memory = buffer as Transferable;
-  expect(() => memory.transfer()).toThrow(TypeError);
-  expect(() => memory.transferToFixedLength()).toThrow('copy the bytes');
-  try {
-    structuredClone(memory, { transfer: [memory as ArrayBuffer] });
-  } catch (error) {
-    expect(error).toMatchObject({ name: 'DataCloneError' }); // from Node 21 on; before, it copies
-  }
-  expect(buffer.byteLength).toBe(byteLength);
-}
 
 await onSimulatedDevice('rxe', (device) => {
   describe.each<Personality>(['rxe', 'siw', 'mlx'])('over a device like %s', (personality) => {

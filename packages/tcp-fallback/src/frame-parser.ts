@@ -1,4 +1,4 @@
-import { markAsUntransferable } from 'node:worker_threads';
+import { keepInPlace } from '@verbmq/core/transport-kit';
 import { Assembly } from './assembly.js';
 import { FrameType, HEADER_BYTES, isKnownType, isLegalLength, MAX_PAYLOAD_BYTES } from './frame.js';
 import { protocolError } from './protocol-error.js';
@@ -118,7 +118,7 @@ export class FrameParser {
    */
   #lend(chunk: ArrayBufferLike, all: boolean): void {
     this.#lent = true;
-    if (!all && !isReadMemory(chunk)) markAsUntransferable(chunk);
+    if (!all && !isReadMemory(chunk)) keepInPlace(chunk);
   }
 
   #continueFrame(chunk: Uint8Array): number {

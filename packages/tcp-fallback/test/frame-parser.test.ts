@@ -1,6 +1,7 @@
 import { isVerbmqError } from '@verbmq/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { expectKept } from '../../../test/support/kept-memory.js';
 import { FrameType, MAX_PAYLOAD_BYTES, smallFrame } from '../src/frame.js';
 import { FrameParser, type FrameSink } from '../src/frame-parser.js';
 
@@ -98,6 +99,23 @@ describe('the frame parser', () => {
     expect(parser.push(message.subarray(4))).toBe(true);
     expect(parser.push(message.subarray(0, 50))).toBe(false);
     expect(parser.push(message.subarray(50))).toBe(false); // it was put together in memory of its own
+  });
+
+  it('keeps a chunk in its place while something is behind its first message, and no longer', () => {
+    const message = smallFrame(FrameType.DATA, new Uint8Array(100));
+    for (const behind of [message, message.subarray(0, 20), smallFrame(FrameType.PING)]) {
+      const collector = new Collector();
+      const lent: Uint8Array[] = [];
+      collector.message = (data) => void lent.push(data);
+      const chunk = new Uint8Array([...message, ...behind]);
+      new FrameParser(collector).push(chunk);
+      for (const data of lent) expectKept(data);
+      expect(lent[0]?.buffer).toBe(chunk.buffer);
+    }
+    const alone = new Uint8Array(message);
+    new FrameParser(new Collector()).push(alone);
+    structuredClone(alone, { transfer: [alone.buffer] });
+    expect(alone.byteLength).toBe(0);
   });
 
   it('takes any bytes in any cuts: refuses them as a violation, or waits, and holds bounded memory', () => {

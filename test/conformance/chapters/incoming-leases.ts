@@ -223,10 +223,13 @@ export function incomingLeases(setUp: SetUp): void {
           expectBytes(data, pattern(lengths[received] as number, received));
           if (received % 5 === 4) kept.push(message.retain());
           else {
+            // Where it may not be transferred, the one says so from Node 21 on, and the other always.
+            const buffer = data.buffer as ArrayBuffer & { transfer?: () => unknown };
             try {
-              structuredClone(data, { transfer: [data.buffer as ArrayBuffer] });
+              if (received % 2 === 0 && buffer.transfer !== undefined) buffer.transfer();
+              else structuredClone(data, { transfer: [buffer] });
             } catch (error) {
-              expect(error).toMatchObject({ name: 'DataCloneError' }); // from Node 21 on, where it may not be transferred
+              expect(['DataCloneError', 'TypeError']).toContain((error as Error).name);
             }
           }
           if (++received === lengths.length) resolve();

@@ -1,4 +1,4 @@
-import { markAsUntransferable } from 'node:worker_threads';
+import { keepInPlace } from '../contract/memory-in-place.js';
 import type { Message } from '../contract/message.js';
 import { markReused } from '../contract/reused-memory.js';
 import { ENTRY_BYTES, MAX_BATCH_BYTES } from './batch.js';
@@ -102,7 +102,7 @@ export class Incoming {
       if (at > end) throw protocolError('a batch ends in the middle of a message');
       this.#checkLength(length);
       // What one message lies in must not be taken away from those behind it.
-      if (count === 0 && at < end) markAsUntransferable(buffer);
+      if (count === 0 && at < end) keepInPlace(buffer);
       if (!hooks.handle(new Uint8Array(buffer, byteOffset + first, length))) {
         own ??= ownMemory(frame);
         hooks.deliver(own.subarray(first, at), OWN);
@@ -126,6 +126,6 @@ export class Incoming {
 /** A copy of a frame for several messages, none of which may be given away with the others. */
 function ownMemory(frame: Uint8Array): Uint8Array {
   const copy = frame.slice();
-  markAsUntransferable(copy.buffer);
+  keepInPlace(copy.buffer);
   return copy;
 }

@@ -1,4 +1,4 @@
-import { markAsUntransferable } from 'node:worker_threads';
+import { keepInPlace } from '../contract/memory-in-place.js';
 import type { OutgoingLease } from '../contract/outgoing-lease.js';
 import { Batch, MAX_BATCH_BYTES } from './batch.js';
 import { takeFrame } from './frame-memory.js';
@@ -104,6 +104,6 @@ export class Outgoing {
 /** An outgoing lease's memory: room for the header, then for so many bytes. */
 export function leaseMemory(bytes: number): Uint8Array {
   const frame = takeFrame(HEADER_BYTES + bytes);
-  markAsUntransferable(frame.buffer); // it is kept until the peer has it, and who has filled it may still know it
+  keepInPlace(frame.buffer); // it is kept until the peer has it, and who has filled it may still know it
   return frame.subarray(HEADER_BYTES);
 }
