@@ -1,16 +1,11 @@
 import { describe } from 'vitest';
-import { asAuto, onFast } from '../support/auto-pair.js';
-import { MESSAGING_IN_FULL } from '../support/messaging-in-full.js';
-import { autoOverRdmaSetUp } from '../support/transports/auto.js';
-import { rdmaAddresses, rdmaSetUp } from '../support/transports/rdma.js';
+import { MESSAGING_IN_FULL, ON_AUTO, ON_RDMA } from '../support/messaging-on-device.js';
 import { hostilePeers } from './hostile-peers.js';
 import { inPlace } from './in-place.js';
 import { rpc } from './index.js';
 import { killedPeers } from './killed-peers.js';
 
-const driver = process.env.VERBMQ_GUEST_DRIVER ?? 'device';
-const name = `RDMA (${driver})`;
-const setUp = rdmaSetUp(rdmaAddresses());
+const { name, setUp } = ON_RDMA;
 
 rpc(name, setUp);
 killedPeers(name, setUp);
@@ -18,9 +13,6 @@ describe(`bodies over ${name}`, () => inPlace(setUp));
 
 if (MESSAGING_IN_FULL) {
   describe(`peers over ${name}`, () => hostilePeers(setUp));
-
-  const onAuto = `auto upon TCP with RDMA (${driver})`;
-  const autoSetUp = autoOverRdmaSetUp(rdmaAddresses());
-  rpc(onAuto, autoSetUp);
-  killedPeers(onAuto, autoSetUp, (connection) => onFast(asAuto(connection)));
+  rpc(ON_AUTO.name, ON_AUTO.setUp);
+  killedPeers(ON_AUTO.name, ON_AUTO.setUp, ON_AUTO.ready);
 }
