@@ -41,7 +41,10 @@ export interface PubsubEvent<Body> {
 
 /** Events as they come. Leaving the loop, or disposing of it, ends the subscription. */
 export interface Subscription<Body> extends AsyncIterableIterator<PubsubEvent<Body>, undefined> {
-  /** Resolves when the broker has subscribed: from then on, nothing that is published is missed. */
+  /**
+   * Resolves when the broker has subscribed: from then on, nothing that is published is missed. Also when the subscription was left
+   * before.
+   */
   readonly ready: Promise<void>;
   return(): Promise<IteratorResult<PubsubEvent<Body>, undefined>>;
   [Symbol.asyncDispose](): Promise<void>;
