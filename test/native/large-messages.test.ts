@@ -33,8 +33,8 @@ await onSimulatedDevice('rxe', (device) => {
 
     test('a read that takes long holds up neither heartbeats nor the other direction', async () => {
       resetForTest(device, personality);
-      device.set('read_us', 700_000);
-      const pair = await simulatedPair(device, { heartbeatIntervalMs: 50, peerTimeoutMs: 300 });
+      device.set('read_us', 1_600_000);
+      const pair = await simulatedPair(device, { heartbeatIntervalMs: 150, peerTimeoutMs: 700 });
       const large = take(pair.server, 1);
       await pair.client.send(numbered(1, 100 * KIB));
       const small = take(pair.client, 100);
