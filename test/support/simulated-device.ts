@@ -24,6 +24,10 @@ const OBJECT_KINDS = [
   'pinned-bytes',
 ] as const;
 
+/** What memory is registered for, with the numbers of verbs.h (ibv_access_flags). */
+const ACCESS = { deviceWrites: 1, peerWrites: 2, peerReads: 4, peerAdds: 8 } as const;
+export type Access = keyof typeof ACCESS;
+
 export type Counter =
   | 'cq-overruns'
   | 'rnr-answers'
@@ -198,6 +202,10 @@ export class SimulatedDevice {
   leftOver(): Partial<Record<ObjectKind, number>> {
     const entries = OBJECT_KINDS.map((kind) => [kind, this.live(kind)] as const);
     return Object.fromEntries(entries.filter(([, count]) => count !== 0));
+  }
+  /** How many registered pieces of memory may be used so. */
+  regions(access: Access): number {
+    return this.#do('regions', ACCESS[access]);
   }
   count(what: Counter): number {
     return this.#do('count', what);

@@ -62,6 +62,8 @@ void simverbs_set_port(int active);
 /// Live objects that the application made: "context", "pd", "mr", "mw", "cq", "qp", "srq", "comp-channel",
 /// "cm-channel", "cm-id", and "pinned-bytes".
 int64_t simverbs_live(const char* kind);
+/// Live memory regions that were registered for at least one of these accesses, which are ibv_access_flags.
+int simverbs_regions(int access);
 /// What has happened since the last reset: "cq-overruns", "rnr-answers", "rnr-wait-us", "retries", "flushed", "send-chains"
 /// and "receive-chains" (calls of ibv_post_send and ibv_post_recv), "inline" and "signalled" (work requests posted so),
 /// "sends", "reads", "writes", "atomics", "cq-events", "lost-cq-events", "cm-events", "async-events", "contexts-reused", "busy" (calls refused

@@ -219,6 +219,16 @@ int64_t simverbs_live(const char* kind) {
   return refused();
 }
 
+int simverbs_regions(int access) {
+  world& w = the_world();
+  lock_guard lock(w.mutex);
+  int regions = 0;
+  for (const auto& [key, region] : w.by_rkey) {
+    if ((region->access & static_cast<unsigned>(access)) != 0) ++regions;
+  }
+  return regions;
+}
+
 int64_t simverbs_count(const char* what) {
   world& w = the_world();
   lock_guard lock(w.mutex);
