@@ -16,11 +16,11 @@ namespace {
 const sockaddr_in* v4(const sockaddr* address) { return reinterpret_cast<const sockaddr_in*>(address); }
 const sockaddr_in6* v6(const sockaddr* address) { return reinterpret_cast<const sockaddr_in6*>(address); }
 
-// A wildcard of IPv6 without the family-only option takes IPv4 as well, as sockets do.
-bool overlap(const cm_id* one, const sockaddr* address, bool own_family_only) {
+// A wildcard of IPv6 takes IPv4 as well, as sockets do.
+bool overlap(const cm_id* one, const sockaddr* address) {
   const sockaddr* bound = &one->route.addr.src_addr;
-  const bool both_families = (is_wildcard(bound) && bound->sa_family == AF_INET6 && !one->own_family_only) ||
-                             (is_wildcard(address) && address->sa_family == AF_INET6 && !own_family_only);
+  const bool both_families = (is_wildcard(bound) && bound->sa_family == AF_INET6) ||
+                             (is_wildcard(address) && address->sa_family == AF_INET6);
   if (bound->sa_family != address->sa_family) return both_families;
   return is_wildcard(bound) || is_wildcard(address) || same_host(bound, address);
 }
@@ -29,9 +29,7 @@ bool port_is_taken(const cm_id* id, const sockaddr* address) {
   const auto [first, last] = the_world().bound_ids.equal_range(port_of(address));
   for (auto each = first; each != last; ++each) {
     const cm_id* other = each->second;
-    if (other->ps != id->ps) continue;
-    const bool shared = other->reuse_address && id->reuse_address && other->state != cm_state::listening;
-    if (!shared && overlap(other, address, id->own_family_only)) return true;
+    if (other->ps == id->ps && overlap(other, address)) return true;
   }
   return false;
 }
@@ -129,7 +127,7 @@ cm_id* find_listener(const sockaddr* destination, rdma_port_space space) {
     const sockaddr* bound = &id->route.addr.src_addr;
     if (port_of(bound) != port_of(destination)) continue;
     if (same_host(bound, destination)) return id;
-    if (is_wildcard(bound) && overlap(id, destination, true)) found = id;
+    if (is_wildcard(bound) && overlap(id, destination)) found = id;
   }
   return found;
 }

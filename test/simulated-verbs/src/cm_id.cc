@@ -206,29 +206,6 @@ int rdma_listen(rdma_cm_id* plain, int backlog) {
   return 0;
 }
 
-int rdma_set_option(rdma_cm_id* plain, int level, int name, void* value, size_t bytes) {
-  lock_guard lock(the_world().mutex);
-  if (const int error_number = call_fails("rdma_set_option")) return failed(error_number);
-  auto* id = static_cast<cm_id*>(plain);
-  if (level != RDMA_OPTION_ID) return failed(ENOSYS);
-  switch (name) {
-    case RDMA_OPTION_ID_REUSEADDR:
-    case RDMA_OPTION_ID_AFONLY: {
-      if (bytes != sizeof(int)) return failed(EINVAL);
-      if (id->state != cm_state::idle && name == RDMA_OPTION_ID_AFONLY) return failed(EINVAL);
-      int wanted;
-      std::memcpy(&wanted, value, sizeof wanted);
-      (name == RDMA_OPTION_ID_AFONLY ? id->own_family_only : id->reuse_address) = wanted != 0;
-      return 0;
-    }
-    case RDMA_OPTION_ID_TOS:
-    case RDMA_OPTION_ID_ACK_TIMEOUT:
-      return bytes == sizeof(uint8_t) ? 0 : failed(EINVAL);
-    default:
-      return failed(ENOSYS);
-  }
-}
-
 int rdma_migrate_id(rdma_cm_id* plain, rdma_event_channel* channel) {
   lock_guard lock(the_world().mutex);
   if (const int error_number = call_fails("rdma_migrate_id")) return failed(error_number);

@@ -57,8 +57,6 @@ struct cm_id : rdma_cm_id {
   uint32_t events_read = 0;
   uint32_t events_acknowledged = 0;
 
-  bool reuse_address = false;
-  bool own_family_only = false;
   int requests_left = 0;  // of a listener: its backlog
   std::vector<uint32_t> requests;  // of a listener: handles of the ids that it was asked for
 

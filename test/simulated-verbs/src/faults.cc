@@ -19,8 +19,8 @@ constexpr const char* fault_points[] = {
     "rdma_create_event_channel", "rdma_create_id", "rdma_destroy_id",         "rdma_bind_addr",
     "rdma_resolve_addr",   "rdma_resolve_route",   "rdma_create_qp",          "rdma_connect",
     "rdma_listen",         "rdma_accept",          "rdma_reject",             "rdma_disconnect",
-    "rdma_establish",      "rdma_get_cm_event",    "rdma_ack_cm_event",       "rdma_set_option",
-    "rdma_migrate_id",     "rdma_notify",          "rdma_get_devices",
+    "rdma_establish",      "rdma_get_cm_event",    "rdma_ack_cm_event",       "rdma_migrate_id",
+    "rdma_notify",         "rdma_get_devices",
 };
 
 bool is_fault_point(const char* symbol) {

@@ -97,7 +97,6 @@ void read_rdmacm(verbs_library& library, const symbol_reader& read) {
   read.required(library.get_cm_event, "get_cm_event");
   read.required(library.ack_cm_event, "ack_cm_event");
   read.required(library.get_src_port, "get_src_port");
-  read.required(library.set_option, "set_option");
   read.required(library.get_devices, "get_devices");
   read.required(library.free_devices, "free_devices");
   read.required(library.event_str, "event_str");

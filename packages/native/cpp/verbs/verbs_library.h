@@ -68,7 +68,6 @@ struct verbs_library {
   int (*get_cm_event)(rdma_event_channel*, rdma_cm_event**) = nullptr;
   int (*ack_cm_event)(rdma_cm_event*) = nullptr;
   __be16 (*get_src_port)(rdma_cm_id*) = nullptr;
-  int (*set_option)(rdma_cm_id*, int, int, void*, size_t) = nullptr;
   ibv_context** (*get_devices)(int*) = nullptr;
   void (*free_devices)(ibv_context**) = nullptr;
   const char* (*event_str)(rdma_cm_event_type) = nullptr;
