@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { readdir, readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { onSimulatedDevice } from '../support/simulated-device.js';
@@ -15,6 +16,15 @@ const sanitizers = process.env.VERBMQ_ADDON === 'asan' ? (['asan', 'tsan'] as co
 /** The self-test brings its own sanitizer. */
 const { LD_PRELOAD, ASAN_OPTIONS, LSAN_OPTIONS, UBSAN_OPTIONS, ...environment } = process.env;
 
+/** What the library's sources say of each misuse that they trap. */
+async function traps(): Promise<string[]> {
+  const folder = new URL('./src/', import.meta.url);
+  const sources = (await readdir(folder)).filter((name) => name.endsWith('.cc'));
+  const texts = await Promise.all(sources.map((name) => readFile(new URL(name, folder), 'utf8')));
+  const calls = texts.join('\n').matchAll(/\bmisuse\((?:lock,\s*)?"([^"]+)"\)/g);
+  return [...new Set(Array.from(calls, ([, what]) => what as string))].sort();
+}
+
 await onSimulatedDevice('rxe', (device) => {
   describe('the simulated device', () => {
     test.each(sanitizers)(
@@ -26,6 +36,8 @@ await onSimulatedDevice('rxe', (device) => {
         for (const personality of ['rxe', 'siw', 'mlx']) {
           expect(passed).toContain(`ok ${personality}: ping-pong-by-events`);
         }
+        const trapped = stdout.split('\n').filter((line) => line.startsWith('trapped: '));
+        expect([...new Set(trapped)].sort()).toEqual((await traps()).map((what) => `trapped: ${what}`));
       },
       BUILD_TIMEOUT_MS,
     );

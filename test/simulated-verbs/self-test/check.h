@@ -33,3 +33,7 @@ extern const test_case connecting_cases[];
 extern const test_case message_cases[];
 extern const test_case one_sided_cases[];
 extern const test_case fault_cases[];
+extern const test_case misuse_cases[];
+
+/// Commits the misuse of that name in this process, which should not survive it.
+int commit_misuse(const char* name, const char* personality, bool hang);

@@ -15,7 +15,15 @@ void endpoint::make_queue_pair(rdma_cm_id* of) {
   CHECK(channel != nullptr);
   cq = ibv_create_cq(id->verbs, options.cq_entries, this, channel, 0);
   CHECK(cq != nullptr);
+  if (options.shared_receives != 0) {
+    ibv_srq_init_attr shared_init{};
+    shared_init.attr.max_wr = options.shared_receives;
+    shared_init.attr.max_sge = 2;
+    shared = ibv_create_srq(pd, &shared_init);
+    CHECK(shared != nullptr);
+  }
   ibv_qp_init_attr init{};
+  init.srq = shared;
   init.qp_type = IBV_QPT_RC;
   init.send_cq = init.recv_cq = cq;
   init.cap.max_send_wr = init.cap.max_recv_wr = options.depth;
@@ -28,6 +36,7 @@ void endpoint::destroy() {
   if (id->qp != nullptr) rdma_destroy_qp(id);
   CHECK_EQUAL(rdma_destroy_id(id), 0);
   CHECK_EQUAL(ibv_destroy_cq(cq), 0);
+  if (shared != nullptr) CHECK_EQUAL(ibv_destroy_srq(shared), 0);
   CHECK_EQUAL(ibv_destroy_comp_channel(channel), 0);
   CHECK_EQUAL(ibv_dereg_mr(mr), 0);
   CHECK_EQUAL(ibv_dealloc_pd(pd), 0);
@@ -44,7 +53,7 @@ void endpoint::post_receive(uint64_t wr_id, size_t offset, uint32_t bytes) {
   request.sg_list = &sge;
   request.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
-  CHECK_EQUAL(ibv_post_recv(id->qp, &request, &bad), 0);
+  CHECK_EQUAL(shared != nullptr ? ibv_post_srq_recv(shared, &request, &bad) : ibv_post_recv(id->qp, &request, &bad), 0);
 }
 
 int endpoint::try_send(uint64_t wr_id, size_t offset, uint32_t bytes, unsigned flags) {
@@ -142,6 +151,7 @@ connection::connection(endpoint_options active_options, endpoint_options passive
   CHECK(events != nullptr);
   listener = listen_on_loopback(events);
   active.make_queue_pair(resolve_to(events, listener));
+  active.post_receive(50, 0, 4096);
   rdma_conn_param parameters = connection_parameters(active.options);
   CHECK_EQUAL(rdma_connect(active.id, &parameters), 0);
   const seen_event request = expect_event(events, RDMA_CM_EVENT_CONNECT_REQUEST);

@@ -18,6 +18,7 @@ struct endpoint_options {
   uint8_t reads = 4;
   uint8_t rnr_retry = 7;
   uint8_t retries = 7;
+  uint32_t shared_receives = 0;  // places of a shared receive queue; 0: the queue pair has receives of its own
   int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 };
 
@@ -50,6 +51,7 @@ struct endpoint {
   ibv_mr* mr = nullptr;
   ibv_comp_channel* channel = nullptr;
   ibv_cq* cq = nullptr;
+  ibv_srq* shared = nullptr;
 };
 
 /// An event that has been read, copied and acknowledged.
@@ -64,7 +66,7 @@ seen_event next_event(rdma_event_channel* channel);
 /// As next_event, and checks its type.
 seen_event expect_event(rdma_event_channel* channel, rdma_cm_event_type type);
 
-/// A listener on a port of its own and a connection to it.
+/// A listener on a port of its own and a connection to it. The active end has one receive posted, the passive one eight.
 struct connection {
   explicit connection(endpoint_options active_options = {}, endpoint_options passive_options = {});
   ~connection();

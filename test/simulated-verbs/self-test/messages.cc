@@ -14,7 +14,6 @@ void fill(endpoint& end, size_t offset, uint32_t bytes, uint8_t seed) {
 
 void ping_pong_by_events() {
   connection both;
-  both.active.post_receive(1, 0, 4096);
   for (int round = 0; round < 50; ++round) {
     both.passive.arm();
     fill(both.active, 8192, 1000, static_cast<uint8_t>(round));

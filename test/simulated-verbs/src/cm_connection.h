@@ -25,7 +25,7 @@ void end_id(cm_id* id);
 /// Gives the id its device, which is opened when nobody has it open.
 void take_device(cm_id* id);
 /// Closes a device that was removed when no id needs it any more.
-void close_unused_device(lock_guard& lock, ibv_context* context);
+void close_unused_device(ibv_context* context);
 
 /// A report of this kind about the id.
 cm_report about(const cm_id* id, rdma_cm_event_type type, int status = 0);

@@ -38,12 +38,12 @@ void take_device(cm_id* id) {
   id->port_num = 1;
 }
 
-void close_unused_device(lock_guard& lock, ibv_context* context) {
+void close_unused_device(ibv_context* context) {
   if (context == nullptr) return;
   device* owner = device_of(context);
   if (!owner->removed || owner->cm_context != context || is_needed(owner)) return;
   device_context* opened = extended(context);
-  if (opened->children != 0) misuse(lock, "verbs objects are left on a device that librdmacm closes");
+  if (opened->children != 0) misuse("verbs objects are left on a device that librdmacm closes");
   delete static_cast<protection_domain*>(owner->cm_domain);
   owner->cm_domain = nullptr;
   owner->cm_context = nullptr;
@@ -59,7 +59,7 @@ extern "C" {
 ibv_context** rdma_get_devices(int* count) {
   lock_guard lock(the_world().mutex);
   device* owner = main_device();
-  if (owner->removed) close_unused_device(lock, owner->cm_context);
+  if (owner->removed) close_unused_device(owner->cm_context);
   if (call_fails("rdma_get_devices") != 0 || owner->removed) {
     // Without a device, or when one cannot be opened, there is no list at all.
     if (count != nullptr) *count = 0;
@@ -77,7 +77,7 @@ void rdma_free_devices(ibv_context** list) {
   lock_guard lock(the_world().mutex);
   if (list[0] != nullptr) {
     --device_of(list[0])->cm_holders;
-    close_unused_device(lock, list[0]);
+    close_unused_device(list[0]);
   }
   std::free(list);
 }

@@ -124,7 +124,7 @@ int rdma_destroy_id(rdma_cm_id* plain) {
   }
   ibv_context* context = id->verbs;
   end_id(id);
-  close_unused_device(lock, context);
+  close_unused_device(context);
   return 0;
 }
 

@@ -64,6 +64,14 @@ int move_queue_pair(cm_id* id) {
                                IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+/// Whether what the peer sends first would find no receive. An application without a queue pair here brings its own.
+bool lacks_receives(const cm_id* id) {
+  if (id->qp == nullptr || id->qp->state == IBV_QPS_ERR) return false;
+  const auto* pair = static_cast<const queue_pair*>(id->qp);
+  return pair->srq != nullptr ? static_cast<const shared_receive_queue*>(pair->srq)->work.empty()
+                              : pair->receives.empty();
+}
+
 void take_request(cm_id* active, std::vector<uint8_t> data, uint8_t rnr_retry_count) {
   cm_id* listener = find_listener(&active->route.addr.dst_addr, active->ps);
   if (listener == nullptr) {
@@ -165,6 +173,7 @@ int rdma_connect(rdma_cm_id* plain, rdma_conn_param* parameters) {
       carries_too_much(id, parameters->private_data_len, request_bytes)) {
     return failed(EINVAL);
   }
+  if (lacks_receives(id)) misuse("rdma_connect before a receive is posted");
   if (is_iwarp(id)) {
     // Software iWARP connects its socket within the call, and hears there that nobody listens.
     const uint32_t handle = id->handle;
@@ -206,6 +215,7 @@ int rdma_accept(rdma_cm_id* plain, rdma_conn_param* parameters) {
       carries_too_much(id, parameters->private_data_len, reply_bytes)) {
     return failed(EINVAL);
   }
+  if (lacks_receives(id)) misuse("rdma_accept before a receive is posted");
   if (parameters->responder_resources != RDMA_MAX_RESP_RES) id->responder_resources = parameters->responder_resources;
   if (parameters->initiator_depth != RDMA_MAX_INIT_DEPTH) id->initiator_depth = parameters->initiator_depth;
   error_number = move_queue_pair(id);

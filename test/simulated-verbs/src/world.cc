@@ -21,6 +21,11 @@ void misuse(lock_guard& lock, const char* what) {
   for (;;) pause();
 }
 
+void misuse(const char* what) {
+  std::fprintf(stderr, "simulated verbs: %s; with a real library this would go wrong now and then\n", what);
+  std::abort();
+}
+
 void note_context(const void* given) {
   world& w = the_world();
   if (given != nullptr && !w.contexts.insert(given).second) ++w.counts["contexts-reused"];

@@ -55,6 +55,8 @@ world& the_world();
 
 /// A use that a real library answers by waiting for ever. Says so and aborts, or hangs when a test asked for that.
 [[noreturn]] void misuse(lock_guard& lock, const char* what);
+/// A use that a real library lets pass, and that goes wrong now and then. Says so and aborts.
+[[noreturn]] void misuse(const char* what);
 
 /// The device with the addresses, made when first asked for.
 device* main_device();
