@@ -1,4 +1,5 @@
 import type { Connection } from '@verbmq/core';
+import { describe } from 'vitest';
 import { asAuto, onFast } from './auto-pair.js';
 import type { SetUp } from './set-up.js';
 import { autoOverRdmaSetUp } from './transports/auto.js';
@@ -32,3 +33,27 @@ export const ON_AUTO: MessagingSetUp = {
   setUp: autoOverRdmaSetUp(addresses),
   ready: (connection) => onFast(asAuto(connection)),
 };
+
+/** The tests of queues, or of topics. */
+export interface MessagingTests {
+  readonly chapters: (name: string, setUp: SetUp) => void;
+  readonly killedPeers: (name: string, setUp: SetUp, ready: MessagingSetUp['ready']) => void;
+  readonly leftovers: (setUp: SetUp) => void;
+  readonly hostilePeers: (setUp: SetUp) => void;
+  readonly hostileBrokers: (setUp: SetUp) => void;
+}
+
+/** Declares those of them that are run on a device, always or in full. */
+export function messagingOnDevice(tests: MessagingTests): void {
+  tests.chapters(ON_RDMA.name, ON_RDMA.setUp);
+  if (!MESSAGING_IN_FULL) return;
+  tests.chapters(ON_AUTO.name, ON_AUTO.setUp);
+  for (const { name, setUp, ready } of [ON_RDMA, ON_AUTO]) {
+    tests.killedPeers(name, setUp, ready);
+    describe(`nothing stays behind over ${name}`, () => tests.leftovers(setUp));
+  }
+  describe(`over ${ON_RDMA.name}`, () => {
+    tests.hostilePeers(ON_RDMA.setUp);
+    tests.hostileBrokers(ON_RDMA.setUp);
+  });
+}
