@@ -145,6 +145,32 @@ await onSimulatedDevice('rxe', (device) => {
       await expectNothingLeft(device, first);
     });
 
+    test('no wake-up is lost on any of several completion queues', async () => {
+      resetForTest(device, personality);
+      // Each connection has a queue of its own, and no heartbeat wakes who has overslept.
+      device.set('max_cqe', 300);
+      const first = await simulatedPair(device, { heartbeatIntervalMs: 0, polling: 'event' });
+      const later = [await oneMore(first), await oneMore(first)];
+      expect(device.live('cq')).toBe(6);
+      device.set('completion_jitter_us', 200);
+      device.set('cq_event_delay_us', 50);
+      for (const { server } of later) {
+        server.onMessage(async ({ data }) => {
+          await server.send(data);
+        });
+      }
+      // As with one queue. The first is silent throughout, and of the others one at a time is in use.
+      for (let n = 0; n < 600; n += 2) {
+        device.set('jitter_seed', n + 1);
+        device.set('completions_race_arming', Math.floor(n / 4) % 2);
+        const { client } = later[Math.floor(n / 2) % 2]!;
+        const echoes = take(client, 2);
+        await Promise.all([n, n + 1].map((each) => client.send(numbered(each))));
+        expect((await echoes).map(numberOf)).toEqual([n, n + 1]);
+      }
+      await expectNothingLeft(device, first);
+    });
+
     test('many connections at full load overrun no completion queue', async () => {
       resetForTest(device, personality);
       const first = await simulatedPair(device);
