@@ -40,7 +40,7 @@ export function renderReport(report: BenchReport, style: Style): string {
   }
   lines.push(
     '',
-    `${report.repeated} measurements were made again because something else took CPU time; ` +
+    `${report.repeated} measurements were made again because something else took CPU time or the machine was slower than before; ` +
       `${report.disturbed} were disturbed still the last time.`,
   );
   return lines.join('\n');

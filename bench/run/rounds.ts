@@ -1,7 +1,15 @@
 import type { BenchOptions } from '../options.js';
-import { type ContestantName, type Sample, SCENARIOS, type ScenarioName } from '../scenarios.js';
-import { type Measured, measure } from './measure.js';
+import {
+  type ContestantName,
+  type Measures,
+  type Sample,
+  SCENARIOS,
+  type ScenarioName,
+} from '../scenarios.js';
+import type { Disturbance } from './machine-load.js';
+import { measure } from './measure.js';
 import type { Placement } from './placement.js';
+import { Yardstick } from './yardstick.js';
 
 /** A scenario with its processes in one place: the contestants of a block are measured one right after the other. */
 export interface Block {
@@ -21,7 +29,7 @@ export interface Failure {
 export interface RoundsResult {
   readonly samples: readonly Sample[];
   readonly failures: readonly Failure[];
-  /** Measurements that were thrown away and made again, because something else took CPU time meanwhile. */
+  /** Measurements that were thrown away and made again, because something else took CPU time, or the machine was slow. */
   readonly repeated: number;
   /** Samples that were disturbed still after the last attempt. */
   readonly disturbed: number;
@@ -33,6 +41,10 @@ export interface RoundsResult {
  */
 const STOLEN_LIMIT = 0.01;
 const FOREIGN_LIMIT = { machine: 0.05, guest: 1 };
+/** Share of its speed that the machine may lack before or after. A processor's turbo makes less of a difference. */
+const LACKING_LIMIT = 0.25;
+/** The longest wait for a machine that has become slow. */
+const RECOVERY_LIMIT_MS = 20_000;
 const ATTEMPTS = 3;
 /** On a machine that is never quiet, a run may take so much longer for it. */
 const REPEATED_SHARE = 0.5;
@@ -43,6 +55,7 @@ export async function runRounds(
   options: BenchOptions,
   onBlock: (round: number, block: Block) => void,
 ): Promise<RoundsResult> {
+  const yardstick = new Yardstick();
   const samples: Sample[] = [];
   const failures: Failure[] = [];
   const measurements = options.rounds * blocks.reduce((sum, { contestants }) => sum + contestants.length, 0);
@@ -57,10 +70,10 @@ export async function runRounds(
           const attemptsLeft = options.repeatDisturbed
             ? Math.min(ATTEMPTS, 1 + measurements * REPEATED_SHARE - repeated)
             : 1;
-          const { measured, attempts } = await measureQuietly(block, contestant, options, attemptsLeft);
-          repeated += attempts - 1;
-          if (disturbedBy(measured, options) > 1) disturbed++;
-          samples.push({ scenario, placement, contestant, round, measures: measured.measures });
+          const quiet = await measureQuietly(block, contestant, options, { yardstick, attemptsLeft });
+          repeated += quiet.attempts - 1;
+          if (quiet.disturbed > 1) disturbed++;
+          samples.push({ scenario, placement, contestant, round, measures: quiet.measures });
         } catch (error) {
           failures.push({ scenario, placement, contestant, round, error: (error as Error).message });
         }
@@ -70,30 +83,38 @@ export async function runRounds(
   return { samples, failures, repeated, disturbed };
 }
 
+interface QuietMeasures {
+  readonly measures: Measures;
+  /** Above 1: more than is tolerated. */
+  readonly disturbed: number;
+  readonly attempts: number;
+}
+
 async function measureQuietly(
   { scenario, placement }: Block,
   contestant: ContestantName,
   options: BenchOptions,
-  maxAttempts: number,
-): Promise<{ measured: Measured; attempts: number }> {
+  { yardstick, attemptsLeft }: { yardstick: Yardstick; attemptsLeft: number },
+): Promise<QuietMeasures> {
   const { seconds, warmUpSeconds, profile } = options;
   const nodeOptions = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}/${contestant}`];
-  const again = () =>
-    measure(SCENARIOS[scenario], contestant, { placement, seconds, warmUpSeconds, nodeOptions });
-  let quietest = await again();
-  let attempts = 1;
-  while (attempts < maxAttempts && disturbedBy(quietest, options) > 1) {
-    const measured = await again();
-    attempts++;
-    if (disturbedBy(measured, options) < disturbedBy(quietest, options)) quietest = measured;
+  let quietest: Omit<QuietMeasures, 'attempts'> | undefined;
+  for (let attempts = 1; ; attempts++) {
+    const lackingBefore = yardstick.read();
+    const measureOptions = { placement, seconds, warmUpSeconds, nodeOptions };
+    const { measures, disturbance } = await measure(SCENARIOS[scenario], contestant, measureOptions);
+    const lacking = Math.max(lackingBefore, yardstick.read());
+    const disturbed = Math.max(disturbedBy(disturbance, options), lacking / LACKING_LIMIT);
+    if (quietest === undefined || disturbed < quietest.disturbed) quietest = { measures, disturbed };
+    if (quietest.disturbed <= 1 || attempts >= attemptsLeft) return { ...quietest, attempts };
+    await yardstick.waitUntilLackingAtMost(LACKING_LIMIT, RECOVERY_LIMIT_MS);
   }
-  return { measured: quietest, attempts };
 }
 
 /** Above 1: more than is tolerated. */
-function disturbedBy({ disturbance }: Measured, { guest }: BenchOptions): number {
+function disturbedBy({ stolen, foreign }: Disturbance, { guest }: BenchOptions): number {
   const foreignLimit = guest ? FOREIGN_LIMIT.guest : FOREIGN_LIMIT.machine;
-  return Math.max(disturbance.stolen / STOLEN_LIMIT, disturbance.foreign / foreignLimit);
+  return Math.max(stolen / STOLEN_LIMIT, foreign / foreignLimit);
 }
 
 /** Begins with another contestant in each round, so that none always runs after the same one. */
