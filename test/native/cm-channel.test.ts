@@ -1,9 +1,9 @@
 // The channel of rdma_cm, through which everything about connections is told, fails for good.
-import type { Logger } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { failure, turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { connectPair, nextConnection } from '../support/pair.js';
+import { recordedLog } from '../support/recorded-log.js';
 import { CmEvent, onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -14,15 +14,8 @@ await onSimulatedDevice('rxe', (device) => {
       'with %s, for ever: all that stood on it is told so once, and the loop rests',
       async (name) => {
         resetForTest(device, personality);
-        const logged: unknown[] = [];
-        const ignore = (): void => {};
-        const logger: Logger = {
-          debug: ignore,
-          info: ignore,
-          warn: ignore,
-          error: (fields) => logged.push(fields),
-          child: () => logger,
-        };
+        const { lines, logger } = recordedLog();
+        const logged = () => lines.filter(({ level }) => level === 'error');
         const pair = await connectPair(simulatedSetUp(device), { server: { logger } });
         // One more that waits for an event which never comes.
         device.dropCmEvents(CmEvent.routeResolved);
@@ -38,8 +31,10 @@ await onSimulatedDevice('rxe', (device) => {
           expect(error?.message).toContain('connect and listen again');
         }
         expect((await waiting).message).toContain('rdma_get_cm_event failed');
-        await until(() => logged.length > 0);
-        expect(logged).toMatchObject([{ err: { code: 'ERR_VERBMQ_CONNECTION_LOST', reason: 'cm-failed' } }]);
+        await until(() => logged().length > 0);
+        expect(logged()).toMatchObject([
+          { err: { code: 'ERR_VERBMQ_CONNECTION_LOST', reason: 'cm-failed' } },
+        ]);
         await turns(50);
         expect(device.calls('rdma_get_cm_event') - before).toBe(2);
 

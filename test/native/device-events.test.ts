@@ -2,10 +2,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import type { Connection, Logger } from '@verbmq/core';
+import type { Connection } from '@verbmq/core';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { connectPair, nextConnection, type Pair, transportForTest } from '../support/pair.js';
+import { recordedLog } from '../support/recorded-log.js';
 import {
   AsyncEvent,
   CmEvent,
@@ -215,15 +216,7 @@ await onSimulatedDevice('rxe', (device) => {
     test('whose port goes down and up again says so, and ends nothing', async () => {
       resetForTest(device, personality);
       const heard = notices();
-      const logged: unknown[][] = [];
-      const log = (level: string) => (fields: object, text?: string) => logged.push([level, fields, text]);
-      const logger: Logger = {
-        debug: log('debug'),
-        info: log('info'),
-        warn: log('warn'),
-        error: log('error'),
-        child: () => logger,
-      };
+      const { lines, logger } = recordedLog();
       const setUp = simulatedSetUp(device);
       const pair = await connectPair(setUp, { client: { logger } });
       device.setPort(false);
@@ -234,10 +227,9 @@ await onSimulatedDevice('rxe', (device) => {
       for (const [at, event] of ['port-error', 'port-error', 'port-active', 'port-active'].entries()) {
         expect(heard[at]).toMatchObject({ device: name, event, port: 1 });
       }
-      const ofPorts = logged.filter(([, , text]) => String(text).startsWith('RDMA device'));
-      expect(ofPorts.map(([level, fields]) => [level, fields])).toEqual([
-        ['warn', { device: name, event: 'port-error', port: 1 }],
-        ['info', { device: name, event: 'port-active', port: 1 }],
+      expect(lines.filter(({ message }) => message?.startsWith('RDMA device'))).toMatchObject([
+        { level: 'warn', device: name, event: 'port-error', port: 1 },
+        { level: 'info', device: name, event: 'port-active', port: 1 },
       ]);
       await expectTraffic(pair);
       await expectNothingLeft(device, pair);

@@ -1,8 +1,9 @@
 // Accepted connections that share their receive slots: no message finds none, nobody is starved, and every slot comes back.
-import type { Connection, Listener, Logger, VerbmqError } from '@verbmq/core';
+import type { Connection, Listener, VerbmqError } from '@verbmq/core';
 import { RdmaTransport, type RdmaTransportOptions } from '@verbmq/native';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { recordedLog } from '../support/recorded-log.js';
 import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
 import { SHORT } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -18,7 +19,8 @@ await onSimulatedDevice('rxe', (device) => {
       readonly transport: RdmaTransport;
       readonly clients: RdmaTransport;
       readonly listener: Listener;
-      readonly errors: VerbmqError[];
+      /** What was warned of. */
+      readonly errors: () => VerbmqError[];
       readonly shared: () => { slots: number; postedSlots: number; lentSlots: number; connections: number };
       readonly connect: () => Promise<{ client: Connection; server: Connection }>;
       readonly close: () => Promise<void>;
@@ -30,18 +32,7 @@ await onSimulatedDevice('rxe', (device) => {
     ): Promise<Server> {
       const { libraries } = device;
       const options = { ...SHORT, ...SMALL, ...own, libraries };
-      const errors: VerbmqError[] = [];
-      const ignore = (): void => {};
-      const warn = (fields: object): void => {
-        if ('err' in fields) errors.push(fields.err as VerbmqError);
-      };
-      const logger: Logger = {
-        debug: ignore,
-        info: ignore,
-        warn,
-        error: ignore,
-        child: () => logger,
-      };
+      const { lines, logger } = recordedLog();
       const transport = new RdmaTransport({ ...options, logger, sharedReceiveQueue });
       const clients = new RdmaTransport(options);
       const close = async (): Promise<void> => {
@@ -55,7 +46,8 @@ await onSimulatedDevice('rxe', (device) => {
         transport,
         clients,
         listener,
-        errors,
+        errors: () =>
+          lines.flatMap(({ level, err }) => (level === 'warn' && err !== undefined ? [err as VerbmqError] : [])),
         shared: () => transport.stats().sharedReceiveQueue as ReturnType<Server['shared']>,
         connect: async () => {
           const client = await clients.connect(listener.url);
@@ -167,8 +159,8 @@ await onSimulatedDevice('rxe', (device) => {
       const first = await server.connect();
       await server.connect();
       await expect(server.connect()).rejects.toMatchObject({ code: 'ERR_VERBMQ_OVERLOADED' });
-      expect(server.errors).toMatchObject([{ code: 'ERR_VERBMQ_NO_BUFFERS', reason: 'receive-pool-full' }]);
-      expect(server.errors[0]?.message).toContain('sharedReceiveQueue.maxConnections');
+      expect(server.errors()).toMatchObject([{ code: 'ERR_VERBMQ_NO_BUFFERS', reason: 'receive-pool-full' }]);
+      expect(server.errors()[0]?.message).toContain('sharedReceiveQueue.maxConnections');
       await first.client.close();
       await first.server.closed;
       await server.connect();
@@ -183,8 +175,8 @@ await onSimulatedDevice('rxe', (device) => {
       device.set(setting, value);
       const server = await serve({ slots: 32 });
       await expect(server.connect()).rejects.toMatchObject({ code: 'ERR_VERBMQ_REJECTED' });
-      expect(server.errors).toMatchObject([{ code: 'ERR_VERBMQ_UNSUPPORTED', reason: 'srq-unsupported' }]);
-      expect(server.errors[0]?.message).toContain(words);
+      expect(server.errors()).toMatchObject([{ code: 'ERR_VERBMQ_UNSUPPORTED', reason: 'srq-unsupported' }]);
+      expect(server.errors()[0]?.message).toContain(words);
       device.reset(personality);
       await server.connect();
       await expectAllReturned(server);
