@@ -86,6 +86,25 @@ void carries_private_data() {
   rdma_destroy_event_channel(events);
 }
 
+void ends_ids_that_were_not_destroyed_with_their_channel() {
+  rdma_event_channel* listening = rdma_create_event_channel();
+  rdma_event_channel* events = rdma_create_event_channel();
+  rdma_cm_id* listener = listen_on_loopback(listening);
+  rdma_cm_id* id = resolve_to(events, listener);
+  CHECK_EQUAL(simverbs_fail_call("rdma_destroy_id", 0, 1, EIO), 0);
+  CHECK_EQUAL(rdma_destroy_id(listener), -1);
+  CHECK_EQUAL(errno, EIO);
+  rdma_conn_param parameters = connection_parameters({});
+  CHECK_EQUAL(rdma_connect(id, &parameters), 0);
+  CHECK_EQUAL(rdma_destroy_id(expect_event(listening, RDMA_CM_EVENT_CONNECT_REQUEST).id), 0);
+  expect_event(events, RDMA_CM_EVENT_REJECTED);
+  CHECK_EQUAL(simverbs_live("cm-id"), 2);
+  rdma_destroy_event_channel(listening);
+  CHECK_EQUAL(simverbs_live("cm-id"), 1);
+  CHECK_EQUAL(rdma_destroy_id(id), 0);
+  rdma_destroy_event_channel(events);
+}
+
 void refuses_without_a_listener() {
   rdma_event_channel* events = rdma_create_event_channel();
   rdma_cm_id* listener = listen_on_loopback(events);
@@ -196,6 +215,7 @@ const test_case connecting_cases[] = {
     {"lists-a-device", lists_a_device},
     {"connects-and-disconnects", connects_and_disconnects},
     {"carries-private-data", carries_private_data},
+    {"ends-ids-that-were-not-destroyed-with-their-channel", ends_ids_that_were_not_destroyed_with_their_channel},
     {"refuses-without-a-listener", refuses_without_a_listener},
     {"rejects-unread-requests-when-the-listener-goes", rejects_unread_requests_when_the_listener_goes},
     {"gives-each-port-once", gives_each_port_once},

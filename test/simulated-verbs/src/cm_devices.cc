@@ -1,5 +1,6 @@
 // The devices as librdmacm has them: opened once a process, when the first id needs one, and kept open, until the device
 // is gone and no id needs it.
+#include <cerrno>
 #include <cstdlib>
 
 #include "cm_connection.h"
@@ -59,9 +60,11 @@ extern "C" {
 ibv_context** rdma_get_devices(int* count) {
   lock_guard lock(the_world().mutex);
   device* owner = main_device();
-  if (owner->removed) close_unused_device(owner->cm_context);
-  if (call_fails("rdma_get_devices") != 0 || owner->removed) {
+  const int error_number = call_fails("rdma_get_devices");
+  if (error_number == 0 && owner->removed) close_unused_device(owner->cm_context);
+  if (error_number != 0 || owner->removed) {
     // Without a device, or when one cannot be opened, there is no list at all.
+    errno = error_number != 0 ? error_number : ENODEV;
     if (count != nullptr) *count = 0;
     return nullptr;
   }

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <vector>
 
 #include "cm_address.h"
 #include "cm_connection.h"
@@ -51,6 +52,22 @@ void process(cm_event* event, const cm_report& what, cm_id* id) {
       break;
     default:
       break;
+  }
+}
+
+/// The kernel ends what could not be destroyed with the file that it belongs to.
+void end_given_up_ids(lock_guard& lock, const cm_channel* channel) {
+  if (channel->ids == 0) return;
+  std::vector<uint32_t> given_up;
+  for (const auto& [handle, id] : the_world().cm_ids) {
+    if (id->channel == channel && id->given_up) given_up.push_back(handle);
+  }
+  for (const uint32_t handle : given_up) {
+    await_answer(lock, handle);
+    cm_id* id = find_id(handle);
+    ibv_context* context = id->verbs;
+    end_id(id);
+    close_unused_device(context);
   }
 }
 
@@ -124,6 +141,7 @@ void rdma_destroy_event_channel(rdma_event_channel* plain) {
   world& w = the_world();
   lock_guard lock(w.mutex);
   auto* channel = static_cast<cm_channel*>(plain);
+  end_given_up_ids(lock, channel);
   if (channel->ids != 0) misuse(lock, "rdma_destroy_event_channel while ids of it live");
   --w.live["cm-channel"];
   delete channel;

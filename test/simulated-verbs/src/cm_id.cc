@@ -116,8 +116,11 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** result, void* conte
 
 int rdma_destroy_id(rdma_cm_id* plain) {
   lock_guard lock(the_world().mutex);
-  if (const int error_number = call_fails("rdma_destroy_id")) return failed(error_number);
   auto* id = static_cast<cm_id*>(plain);
+  if (const int error_number = call_fails("rdma_destroy_id")) {
+    id->given_up = true;
+    return failed(error_number);
+  }
   await_answer(lock, id->handle);
   if (id->events_read != id->events_acknowledged) {
     misuse(lock, "rdma_destroy_id of an id with events that were read and not acknowledged");

@@ -54,6 +54,7 @@ struct cm_id : rdma_cm_id {
   uint32_t handle = 0;
   cm_state state = cm_state::idle;
   bool counted = false;  // the application knows of it
+  bool given_up = false;  // its destruction has failed
   uint32_t events_read = 0;
   uint32_t events_acknowledged = 0;
 

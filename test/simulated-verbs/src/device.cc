@@ -206,15 +206,18 @@ int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
 }
 
 int ibv_fork_init(void) {
-  lock_guard lock(the_world().mutex);
-  return call_fails("ibv_fork_init");
+  world& w = the_world();
+  lock_guard lock(w.mutex);
+  if (const int error_number = call_fails("ibv_fork_init")) return error_number;
+  w.fork_protected = true;
+  return 0;
 }
 
 ibv_fork_status ibv_is_fork_initialized(void) {
   world& w = the_world();
   lock_guard lock(w.mutex);
   if (w.set.fork_protection_unneeded) return IBV_FORK_UNNEEDED;
-  return w.faults.calls("ibv_fork_init") > 0 ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
+  return w.fork_protected ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
 
 const char* ibv_wc_status_str(ibv_wc_status status) {

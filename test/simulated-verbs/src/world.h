@@ -40,6 +40,7 @@ struct world {
   /// A number no object has had before.
   uint32_t next_handle() { return ++last_handle_; }
   std::set<const void*> contexts;  // that were given to any object
+  bool fork_protected = false;  // for good, as in libibverbs
   uint32_t last_destroyed_queue_pair = 0;  // 0 when its number was given away
   queue_pair* find_queue_pair(uint32_t number) {
     const auto found = queue_pairs.find(number);
