@@ -47,7 +47,9 @@ await onSimulatedDevice('rxe', (device) => {
         clients,
         listener,
         errors: () =>
-          lines.flatMap(({ level, err }) => (level === 'warn' && err !== undefined ? [err as VerbmqError] : [])),
+          lines.flatMap(({ level, err }) =>
+            level === 'warn' && err !== undefined ? [err as VerbmqError] : [],
+          ),
         shared: () => transport.stats().sharedReceiveQueue as ReturnType<Server['shared']>,
         connect: async () => {
           const client = await clients.connect(listener.url);
@@ -168,12 +170,13 @@ await onSimulatedDevice('rxe', (device) => {
     });
 
     test.each([
-      ['max_srq', 0, 'has no shared receive queues'],
-      ['max_srq_wr', 31, 'allows 31 receives in a shared queue, not 32'],
-    ])('names the device that cannot: %s', async (setting, value, words) => {
+      ['max_srq', 0, 32, 'has no shared receive queues'],
+      ['max_srq_wr', 31, 32, 'allows 31 receives in a shared queue, not 32'],
+      ['max_cqe', 303, 304, 'allows 303 completions in a queue, not 304'],
+    ])('names the device that cannot: %s', async (setting, value, slots, words) => {
       resetForTest(device, personality);
       device.set(setting, value);
-      const server = await serve({ slots: 32 });
+      const server = await serve({ slots });
       await expect(server.connect()).rejects.toMatchObject({ code: 'ERR_VERBMQ_REJECTED' });
       expect(server.errors()).toMatchObject([{ code: 'ERR_VERBMQ_UNSUPPORTED', reason: 'srq-unsupported' }]);
       expect(server.errors()[0]?.message).toContain(words);

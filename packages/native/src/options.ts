@@ -24,7 +24,10 @@ export interface SlotOptions {
 
 /** Receive slots that accepted connections share; see docs/memory.md. */
 export interface SharedReceiveQueueOptions {
-  /** How many slots the connections of one device share, of `slotBytes` each. Up to the device's `maxSharedReceives`. */
+  /**
+   * How many slots the connections of one device share, of `slotBytes` each. Up to the device's `maxSharedReceives` and
+   * `maxCompletionEntries`.
+   */
   readonly slots: number;
   /**
    * The most connections that share them; a further one is refused. Eight slots are set aside for each, and the rest goes to

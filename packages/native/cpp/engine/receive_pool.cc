@@ -28,12 +28,18 @@ const handle orphaned = handle::from_value(UINT32_MAX);
 uint32_t low_mark(uint32_t slots) { return std::max(1u, slots / 16); }
 
 void check_limits(const device_context& context, const ibv_device_attr& attributes, uint32_t slots) {
-  const auto most = static_cast<uint32_t>(std::max(0, attributes.max_srq > 0 ? attributes.max_srq_wr : 0));
+  const std::string device = "the device " + context.name();
+  const auto receives = static_cast<uint32_t>(std::max(0, attributes.max_srq > 0 ? attributes.max_srq_wr : 0));
+  if (receives == 0) {
+    throw verbs_error("srq-unsupported", "ibv_create_srq", 0, device + " has no shared receive queues");
+  }
+  // All of them complete on one queue.
+  const auto completions = static_cast<uint32_t>(std::max(0, attributes.max_cqe));
+  const uint32_t most = std::min(receives, completions);
   if (slots <= most) return;
+  const char* what = most == receives ? " receives in a shared queue, not " : " completions in a queue, not ";
   throw verbs_error("srq-unsupported", "ibv_create_srq", 0,
-                    most == 0 ? "the device " + context.name() + " has no shared receive queues"
-                              : "the device " + context.name() + " allows " + std::to_string(most) +
-                                    " receives in a shared queue, not " + std::to_string(slots));
+                    device + " allows " + std::to_string(most) + what + std::to_string(slots));
 }
 
 }  // namespace
