@@ -35,16 +35,23 @@ const CALLS = [
   ...['ibv_req_notify_cq', 'ibv_create_qp', 'ibv_modify_qp', 'ibv_post_send', 'ibv_post_recv'],
   ...['ibv_get_async_event', 'rdma_create_event_channel', 'rdma_create_id', 'rdma_bind_addr'],
   ...['rdma_resolve_addr', 'rdma_resolve_route', 'rdma_create_qp', 'rdma_connect', 'rdma_listen'],
-  ...['rdma_accept', 'rdma_disconnect', 'rdma_get_cm_event'],
+  // What cannot be destroyed ends with its channel.
+  ...['rdma_accept', 'rdma_disconnect', 'rdma_get_cm_event', 'rdma_destroy_id'],
 ];
 const CALLS_OF_SHARED_SLOTS = ['ibv_create_srq', 'ibv_modify_srq', 'ibv_post_srq_recv'];
-/** With each, what is left when it fails: nobody can give that back. (Nor the channel of an identifier that is not destroyed.) */
+const OF_A_QUEUE_PAIR: readonly ObjectKind[] = ['qp', 'cq', 'pd', 'comp-channel', 'mr', 'pinned-bytes'];
+/** With each, what is left when it fails: nobody can give that back. */
 const CALLS_THAT_GIVE_BACK: Record<string, readonly ObjectKind[]> = {
   ibv_dereg_mr: ['mr', 'pinned-bytes', 'pd'],
-  ibv_destroy_qp: ['qp', 'cq', 'pd', 'comp-channel', 'mr', 'pinned-bytes'],
+  ibv_destroy_qp: OF_A_QUEUE_PAIR,
   ibv_dealloc_pd: ['pd'],
   ibv_destroy_cq: ['cq', 'comp-channel', 'pinned-bytes'],
   ibv_destroy_comp_channel: ['comp-channel'],
+  ibv_close_device: ['context'],
+};
+const CALLS_THAT_GIVE_SHARED_SLOTS_BACK: Record<string, readonly ObjectKind[]> = {
+  ibv_destroy_srq: ['srq', 'pd'],
+  ibv_destroy_qp: [...OF_A_QUEUE_PAIR, 'srq'],
 };
 
 await onSimulatedDevice('rxe', (device) => {
@@ -115,6 +122,11 @@ await onSimulatedDevice('rxe', (device) => {
 
     test.each(Object.entries(CALLS_THAT_GIVE_BACK))('%s, which gives back', (symbol, mayBeLeft) =>
       failAtEachMoment(symbol, {}, mayBeLeft),
+    );
+
+    test.each(Object.entries(CALLS_THAT_GIVE_SHARED_SLOTS_BACK))(
+      '%s, which gives shared slots back',
+      (symbol, mayBeLeft) => failAtEachMoment(symbol, { sharedReceiveQueue: { slots: 64 } }, mayBeLeft),
     );
   });
 });

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { failure } from '../support/expectations.js';
 import { expectBytes, pattern, take } from '../support/messages.js';
 import { onSimulatedDevice } from '../support/simulated-device.js';
-import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
+import { errno, expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 
 /** Memory of this length would be lent to the device. */
 const LONG = 600 * 1024;
@@ -15,13 +15,28 @@ await onSimulatedDevice('rxe', (device) => {
   device.set('fork_protection_unneeded', 0);
 
   describe('where a fork hides registered pages', () => {
+    const { libraries } = device;
+
+    test('a library that cannot be prepared is not used, and is asked again', async () => {
+      // So it answers when memory was registered before, by whoever else uses it in this process.
+      device.failCall('ibv_fork_init', errno.EINVAL, { times: 3 });
+      const transport = new RdmaTransport({ libraries });
+      const found = await transport.probe();
+      expect(found).toMatchObject({ available: false, code: 'verbs' });
+      expect(found).toHaveProperty('reason', expect.stringContaining('ibv_fork_init failed'));
+      expect(found).toHaveProperty('reason', expect.stringContaining('RDMAV_FORK_SAFE=1'));
+      for (const attempt of [transport.listen('rdma://127.0.0.1:0'), transport.connect('rdma://127.0.0.1:1')])
+        expect((await failure(attempt, 'ERR_VERBMQ_DEVICE')).message).toContain('RDMAV_FORK_SAFE=1');
+      expect(device.calls('ibv_fork_init')).toBe(3);
+      expect(device.leftOver()).toEqual({});
+    });
+
     test('libibverbs is told once, whoever opens it', async () => {
-      expect(device.calls('ibv_fork_init')).toBe(0);
-      const { libraries } = device;
+      const refused = device.calls('ibv_fork_init');
       expect(await new RdmaTransport({ libraries }).probe()).toMatchObject({ available: true });
       for (let n = 0; n < 2; n++) {
         const pair = await simulatedPair(device);
-        expect(device.calls('ibv_fork_init')).toBe(1);
+        expect(device.calls('ibv_fork_init')).toBe(refused + 1);
         await expectNothingLeft(device, pair);
       }
     });

@@ -52,7 +52,10 @@ uint32_t agreed_read_depth(const device_resources& device, const cm_event& answe
   return std::min(own, theirs);
 }
 
-failure rejected(reject_reason reason) {
+// In the InfiniBand specification: somebody has the port, and has said no. iWARP makes no difference to a port that nobody has.
+constexpr int refused_by_listener = 28;
+
+failure rejected(reject_reason reason, int status = 0) {
   switch (reason) {
     case reject_reason::version:
       return {"version", "the peer speaks another version of the protocol: use the same version on both sides"};
@@ -63,6 +66,9 @@ failure rejected(reject_reason reason) {
     case reject_reason::refused:
       return {"rejected", "the peer refused the connection"};
     default:
+      if (status == refused_by_listener) {
+        return {"connect-failed", "the peer refused without saying why: it is just ending, or is not verbmq"};
+      }
       return {"connect-failed", "nobody listens there; start the server, or check the port"};
   }
 }
@@ -77,7 +83,7 @@ failure failed_attempt(const cm_event& event) {
     case RDMA_CM_EVENT_UNREACHABLE:
       return {"unreachable", "the peer does not answer" + status};
     case RDMA_CM_EVENT_REJECTED:
-      return rejected(reject_message::read(event.private_data.data(), event.private_data.size()));
+      return rejected(reject_message::read(event.private_data.data(), event.private_data.size()), event.status);
     default:
       return {"connect-failed", "the connection could not be set up" + status};
   }

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -108,7 +109,11 @@ void prepare_for_fork(const verbs_library& library) {
   constexpr int disabled = 0;
   if (library.is_fork_initialized != nullptr && library.is_fork_initialized() != disabled) return;
   const int error_number = library.fork_init();
-  if (error_number != 0) throw call_failed("ibv_fork_init", error_number);
+  // It has to come before the first registration.
+  const char* remedy = error_number == EINVAL ? "this process has registered memory by other means before; start it with "
+                                                "RDMAV_FORK_SAFE=1 in its environment"
+                                              : "";
+  if (error_number != 0) throw call_failed("ibv_fork_init", error_number, remedy);
 }
 
 }  // namespace
