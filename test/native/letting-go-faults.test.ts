@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Connection } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
-import { failure } from '../support/expectations.js';
+import { failure, turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { nextConnection, type Pair, transportForTest } from '../support/pair.js';
 import { CmEvent, onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
@@ -78,7 +78,10 @@ await onSimulatedDevice('rxe', (device) => {
       const client = await pair.clientTransport.connect(pair.listener.url);
       const server = await accepted;
       await until(() => device.raiseCmEvent(CmEvent.disconnected, 0, 'disconnected') === 2);
+      await until(() => device.calls('rdma_ack_cm_event') === device.count('cm-events'));
+      await turns();
       await expectMessages(client, server);
+      expect([client.state, server.state]).toEqual(['open', 'open']);
       await expectNothingLeft(device, pair);
     });
 
