@@ -11,7 +11,7 @@ import { resolveRdmaOptions } from '../src/options.js';
 import { RdmaEngine } from '../src/rdma-engine.js';
 import { RdmaListener } from '../src/rdma-listener.js';
 
-const MESSAGES = 1000;
+const MESSAGES = 200;
 const AT_ONCE = 20;
 
 await onSimulatedDevice('rxe', (device) => {
