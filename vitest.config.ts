@@ -6,6 +6,9 @@ const slowness = process.env.VERBMQ_GUEST === undefined ? 1 : 6;
 /** Tests wait for events; these times only end what hangs, and leave room for a machine that does much else. */
 const times = { testTimeout: 40_000 * slowness, hookTimeout: 40_000 * slowness };
 const guestTests = '**/*.guest.test.ts';
+const failoverTests = 'test/auto/failover/*.guest.test.ts';
+/** What looks at the process that it runs in, or takes away the device that a process has open from its first use on. */
+const ownProcessTests = 'test/native/{device-removal,huge-pages,polling}.guest.test.ts';
 const left = ['**/node_modules/**', '**/dist/**'];
 
 /** Node imports what is built as it does for users. Vitest would read and change each file for each test file again. */
@@ -20,7 +23,9 @@ const common = { server, setupFiles: ['test/support/after-a-failure.ts'] };
  * | `conformance` | the contract on memory, TCP, TLS, Unix sockets | the machine |
  * | `native` | the addon, without a device and on a simulated one | the machine |
  * | `peers` | what rpc is compared with, after `npm run bootstrap -- --peers` | the machine |
- * | `guest` | all that needs an RDMA device | the guest, or a machine that has one |
+ * | `guest` | what needs an RDMA device, in one process: in the guest a new one costs some 20 s | the guest, or a machine that has one |
+ * | `guest-alone` | the same, each file in a process of its own | there as well |
+ * | `failover` | everything fails, as often as is asked for | the guest, one or two of them |
  * | `vm` | boots guests | the machine |
  *
  * Tests are TypeScript and run as they are; the packages that they import are the built ones (`dist/`).
@@ -76,11 +81,26 @@ export default defineConfig({
           ...common,
           name: 'guest',
           include: [guestTests],
-          exclude: left,
+          exclude: [...left, failoverTests, ownProcessTests],
           pool: 'forks',
           fileParallelism: false,
+          isolate: false,
+          sequence: { groupOrder: 1 },
         },
       },
+      ...[
+        { name: 'guest-alone', include: [ownProcessTests] },
+        { name: 'failover', include: [failoverTests] },
+      ].map((project) => ({
+        test: {
+          ...times,
+          ...common,
+          ...project,
+          exclude: left,
+          pool: 'forks' as const,
+          fileParallelism: false,
+        },
+      })),
       {
         test: {
           testTimeout: 600_000,

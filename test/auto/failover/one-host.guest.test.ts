@@ -1,6 +1,6 @@
 // Both ends of a connection in one process, whose only device is deleted and added again. It is run by hand:
 //
-//   npm run guest -- --env VERBMQ_FAILOVER_ROUNDS=3 -- npx vitest run --project guest failover/one-host
+//   npm run guest -- --env VERBMQ_FAILOVER_ROUNDS=3 -- npx vitest run --project failover one-host
 import { spawn } from 'node:child_process';
 import { afterAll, type TestContext, test } from 'vitest';
 import { expectNothingLost } from '../../rpc/moves.js';

@@ -1,7 +1,7 @@
 // Two hosts with RDMA on one cable and TCP on another, numbered messages both ways as fast as they go, and everything that
 // can go wrong between and on the hosts, at random moments. `npm test` has everything fail once; by hand, as often as it is told:
 //
-//   npm run guest -- --hosts 2 --timeout 7200 --env VERBMQ_FAILOVER_ROUNDS=100 -- npx vitest run --project guest failover/two-hosts
+//   npm run guest -- --hosts 2 --timeout 7200 --env VERBMQ_FAILOVER_ROUNDS=100 -- npx vitest run --project failover two-hosts
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
