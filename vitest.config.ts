@@ -8,7 +8,8 @@ const times = { testTimeout: 40_000 * slowness, hookTimeout: 40_000 * slowness }
 const guestTests = '**/*.guest.test.ts';
 const failoverTests = 'test/auto/failover/*.guest.test.ts';
 /** What looks at the process that it runs in, or takes away the device that a process has open from its first use on. */
-const ownProcessTests = 'test/native/{device-removal,huge-pages,polling}.guest.test.ts';
+const ownProcessTests =
+  'test/native/{device-removal,huge-pages,polling,shared-receive-queue-crowd}.guest.test.ts';
 const left = ['**/node_modules/**', '**/dist/**'];
 
 /** Node imports what is built as it does for users. Vitest would read and change each file for each test file again. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseOptions } from '../../scripts/test/options.mjs';
 import { groupParts, type Part, selectParts } from '../../scripts/test/parts.mjs';
+import { asksForAll } from '../../scripts/test/scope.mjs';
 
 const names = ['lint', 'types'];
 
@@ -22,6 +23,14 @@ describe('the options of npm test', () => {
     expect(parseOptions(['--only', 'lnt'], names, {})).toBe('there is no part "lnt"');
     expect(parseOptions(['--only'], names, {})).toBe('there is no part ""');
     expect(parseOptions(['--fast'], names, {})).toBe('unknown argument --fast');
+  });
+});
+
+describe('how much is run', () => {
+  it('is all of it on demand, and what is asked for is not misunderstood', () => {
+    expect(asksForAll({})).toBe(false);
+    expect(asksForAll({ VERBMQ_TEST: 'full' })).toBe(true);
+    expect(() => asksForAll({ VERBMQ_TEST: 'ful' })).toThrow('VERBMQ_TEST is "ful"');
   });
 });
 
@@ -60,6 +69,19 @@ describe('the parts that are run', () => {
       ['a'],
       ['b'],
       ['c', 'd'],
+    ]);
+  });
+
+  it('never run together with what prepares for them', () => {
+    const some = [
+      part('guest-bootstrap', { prepares: 'guest', patient: true }),
+      part('lint', { patient: true }),
+      part('rxe', { inGuest: true, patient: true }),
+      part('siw', { inGuest: true, patient: true }),
+    ];
+    expect(groupParts(some).map((group) => group.map(({ name }) => name))).toEqual([
+      ['guest-bootstrap', 'lint'],
+      ['rxe', 'siw'],
     ]);
   });
 });
