@@ -202,7 +202,7 @@ describe('the end of a connection', () => {
 
   it('by a peer that hangs while its kernel acknowledges is found by heartbeats', async () => {
     const peer = new PeerProcess(tcpSetUp(), { role: 'listen', echoes: true });
-    const transport = new TcpTransport({ heartbeatIntervalMs: 50, peerTimeoutMs: 200 });
+    const transport = new TcpTransport({ heartbeatIntervalMs: 100, peerTimeoutMs: 1000 });
     onTestFinished(() => transport.close());
     const connection = await transport.connect(await peer.url());
     await connection.send(new Uint8Array(10));
