@@ -2,7 +2,7 @@
 import type { Connection, Listener, Transport } from '@verbmq/core';
 import type { RdmaTransport, RdmaTransportOptions, RdmaTransportStats } from '@verbmq/native';
 import { expect } from 'vitest';
-import { numbered, numberOf, sameBytes, take } from '../support/messages.js';
+import { expectEchoes, numbered, numberOf, sameBytes } from '../support/messages.js';
 import { transportForTest } from '../support/pair.js';
 import type { SetUp } from '../support/set-up.js';
 import { until } from '../support/until.js';
@@ -100,7 +100,7 @@ export async function crowdedTraffic(setUp: SetUp, size: CrowdSize, look: () => 
   expect(shared().postedSlots).toBeGreaterThanOrEqual(most * CONTROL_SLOTS + DATA_SLOTS);
   expect(Math.max(...members.map(({ sent }) => sent))).toBeLessThan(up);
   expectMemory();
-  await echo(bystander);
+  await expectEchoes(bystander, ECHOES);
 
   const isLate = ({ number }: Member): boolean => number % LATE_EVERY === 0;
   const late = members.filter(isLate);
@@ -193,16 +193,6 @@ async function arrivals(member: Member, up: number, down: number): Promise<void>
       void to.closed.then(({ error }) => reject(error ?? new Error('the connection ended too soon')));
     });
   await Promise.all([come(member.server, up, () => member.read++), come(member.client, down)]);
-}
-
-async function echo({ client, server }: Member): Promise<void> {
-  const stop = server.onMessage((message) => void server.send(message.data));
-  for (let n = 0; n < ECHOES; n++) {
-    const answer = take(client, 1);
-    await client.send(numbered(n));
-    expect((await answer).map(numberOf)).toEqual([n]);
-  }
-  stop();
 }
 
 function sum(numbers: readonly number[]): number {

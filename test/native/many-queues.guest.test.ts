@@ -1,6 +1,6 @@
 // More connections over a real device than one completion queue has room for.
 import { expect, test } from 'vitest';
-import { numbered, numberOf, take } from '../support/messages.js';
+import { expectEchoes, numbered, numberOf, take } from '../support/messages.js';
 import { connectPair, nextConnection } from '../support/pair.js';
 import { rdmaAddresses, rdmaSetUp } from '../support/transports/rdma.js';
 import { until } from '../support/until.js';
@@ -34,15 +34,7 @@ test('connections on several completion queues are all served, and the queues go
     ),
   );
   // One at a time, so that nothing but its own queue has anything to tell.
-  for (const { client, server } of ends) {
-    const stop = server.onMessage((message) => void server.send(message.data));
-    for (let n = 0; n < ECHOES; n++) {
-      const echo = take(client, 1);
-      await client.send(numbered(n));
-      expect((await echo).map(numberOf)).toEqual([n]);
-    }
-    stop();
-  }
+  for (const end of ends) await expectEchoes(end, ECHOES);
   await Promise.all([pair.clientTransport.close(), pair.serverTransport.close()]);
   await until(() => JSON.stringify(countVerbsObjects()) === JSON.stringify(before));
 });

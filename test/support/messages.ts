@@ -107,3 +107,17 @@ export async function fill(connection: Connection, message: (n: number) => Uint8
     if (!room) return sent;
   }
 }
+
+/** Sends the server so many messages, one at a time, and expects each back. */
+export async function expectEchoes(
+  { client, server }: { readonly client: Connection; readonly server: Connection },
+  count: number,
+): Promise<void> {
+  const stop = server.onMessage((message) => void server.send(message.data));
+  for (let n = 0; n < count; n++) {
+    const echo = take(client, 1);
+    await client.send(numbered(n));
+    expect((await echo).map(numberOf)).toEqual([n]);
+  }
+  stop();
+}
