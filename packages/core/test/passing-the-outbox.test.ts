@@ -13,7 +13,7 @@ const capabilities = {
   zeroCopySend: 'emulated',
 } as const;
 const address = { host: '127.0.0.1', port: 1 };
-const room: OutgoingRoom = { bytes: Buffer.alloc(100), token: 7 };
+const room: OutgoingRoom = { bytes: Buffer.alloc(100), words: new Int32Array(4), token: 7 };
 const data = Uint8Array.of(8, 9);
 
 /** A connection whose transport takes what `hasRoom` says. */
@@ -71,8 +71,9 @@ class Fake extends Connection {
   }
 }
 
+const head = { bytes: Uint8Array.of(1, 2, 3, 4), words: new Int32Array(4) };
 const ways: [string, (connection: Connection) => boolean][] = [
-  ['behind bytes', (connection) => connection.trySendBehind(Uint8Array.of(0, 1, 2), 1, 2, data)],
+  ['behind bytes', (connection) => connection.trySendBehind(head, 2, data)],
   ['behind words', (connection) => connection.trySendBehindWords(0x04030201, 5, -1, 0, data) !== NOT_TAKEN],
   ['in a room', (connection) => connection.trySendReserved(room, 3)],
 ];

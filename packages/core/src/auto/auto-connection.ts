@@ -1,12 +1,14 @@
 // Longer than 300 lines because it is where the parts meet: each of them has a file of its own, and none of them the whole.
-import { Connection, type ConnectionInit, type ReceiveMemory } from '../contract/connection.js';
+import { Connection, type ConnectionInit } from '../contract/connection.js';
 import type { ExposedByTransport } from '../contract/connection-hooks.js';
+import type { ReceiveMemory } from '../contract/direct-receiver.js';
 import { VerbmqError } from '../contract/errors.js';
 import type { CloseInfo } from '../contract/lifecycle.js';
 import type { DescriptorFields, ResolvedMemoryAccess } from '../contract/memory.js';
 import type { Message } from '../contract/message.js';
 import { OutgoingLease } from '../contract/outgoing-lease.js';
 import { MemoryRegions } from '../transport-kit/memory-regions.js';
+import { nextTurn } from '../transport-kit/next-turn.js';
 import type { AutoRole } from './auto-role.js';
 import { endReason, errorOfEnd, lostError } from './end-reason.js';
 import {
@@ -491,6 +493,7 @@ export class AutoConnection extends Connection implements PathHooks {
     const paths = [this.#fast, this.#base].filter((path) => path !== undefined);
     for (const path of paths) path.leave();
     const ended = [...paths.map(end), ...[...this.#leaving].map(({ closed }) => closed)];
+    // `_finished` never comes within the call that ended the connection.
     void Promise.all([...ended, nextTurn()]).then(() => this._finished());
   }
 }
@@ -508,11 +511,4 @@ export const MIN_FRAME_PAYLOAD_BYTES = 512;
 /** What is not data belongs on the base connection. @throws VerbmqError `ERR_VERBMQ_PROTOCOL` */
 function assertOnBase(path: Path, kind: number): void {
   if (path.number !== BASE) throw protocolError(`a frame of kind ${kind} came on a fast path`);
-}
-
-/** `_finished` never comes within the call that ended the connection. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 }

@@ -1,9 +1,8 @@
-// Longer than 300 lines because an attempt to connect is told from its first address to its last fallback, with nothing in between elsewhere.
-import { formatAddress, type HostAddress, type PathAddress, type Scheme } from '../contract/address.js';
+import { formatAddress, type Scheme } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
-import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import { isVerbmqError } from '../contract/errors.js';
 import type { Listener } from '../contract/listener.js';
-import { MAX_MESSAGE_BYTES_LIMIT, type ResolvedConnectionOptions } from '../contract/options.js';
+import { describe, type ResolvedConnectionOptions } from '../contract/options.js';
 import {
   type ConnectAttempt,
   type ConnectOptions,
@@ -12,11 +11,15 @@ import {
   type ProbeResult,
   Transport,
 } from '../contract/transport.js';
+import { nextTurn } from '../transport-kit/next-turn.js';
+import { unlessAborted } from '../transport-kit/unless-aborted.js';
 import { AutoConnection, MIN_FRAME_PAYLOAD_BYTES } from './auto-connection.js';
 import { AutoListener } from './auto-listener.js';
+import { addressBelow, optionsBelow, optionsOfFast } from './below.js';
 import { ClientRole } from './client-role.js';
+import { encryptionReason, FastAvailability, requiredError } from './fast-availability.js';
 import { FastServer } from './fast-server.js';
-import { HEADER_BYTES, MAX_CONTROL_BYTES, protocolError } from './frames.js';
+import { HEADER_BYTES, protocolError } from './frames.js';
 import { shakeHands } from './handshake.js';
 import { assertCarries, type Hello, randomName, type Welcome } from './hello.js';
 import { type AutoOptions, type ResolvedAutoOptions, resolveAutoOptions } from './options.js';
@@ -63,13 +66,15 @@ export class AutoTransport<
   readonly #base: Transport<L, C>;
   readonly #fast: Transport | undefined;
   readonly #options: ResolvedAutoOptions;
-  /** The last probe of the fast transport for connections that wait for it. */
-  #fastProbe: { readonly at: number; readonly result: Promise<ProbeResult> } | undefined;
+  readonly #availability: FastAvailability;
 
   constructor(options: AutoTransportOptions<L, C>) {
     super(options);
+    checkTransport('base', options.base);
+    if (options.fast !== undefined) checkTransport('fast', options.fast);
     this.#base = options.base;
     this.#fast = options.fast;
+    this.#availability = new FastAvailability(options.fast);
     this.#options = resolveAutoOptions(options);
     this.schemes = ['verbmq', ...options.base.schemes];
   }
@@ -80,16 +85,18 @@ export class AutoTransport<
   }
 
   protected override async _listen(request: ListenRequest<L & AutoOptions>): Promise<AutoListener> {
-    const { connectionOptions } = request;
+    const { connectionOptions, signal } = request;
     const options = resolveAutoOptions(request.options, this.#options);
-    const base = await this.#base.listen(addressBelow(request.address), {
+    // What is given up here, the transports below end: they are closed next.
+    const listening = this.#base.listen(addressBelow(request.address), {
       ...request.options,
       ...optionsBelow(connectionOptions),
       maxHandshakes: options.maxHandshakes,
     });
+    const base = await unlessAborted(listening, signal);
     let fast: FastServer | string;
     try {
-      fast = await this.#listenFast(base, options, connectionOptions);
+      fast = await unlessAborted(this.#listenFast(base, options, connectionOptions), signal);
     } catch (error) {
       await base.close();
       throw error;
@@ -123,17 +130,21 @@ export class AutoTransport<
           throw until.aborted ? until.reason : error;
         });
     };
-    const unavailable = await this.#fastReason(options);
-    if (options.policy === 'require-rdma' && unavailable !== undefined)
-      throw requiredError(unavailable, undefined);
+    const availability = this.#availability.find(options);
+    const isRequired = options.policy === 'require-rdma';
+    // What is known at once is said in the hello. What takes longer is found out while messages flow on the base, unless they may not.
+    const first = isRequired ? availability.found : Promise.race([availability.found, nextTurn()]);
+    await unlessAborted(first, signal);
+    if (availability.misnamed !== undefined) throw availability.misnamed;
+    if (isRequired && availability.reason !== undefined) throw requiredError(availability.reason, undefined);
     const greet = async (
       until: AbortSignal,
       resume?: Hello['resume'],
       longestBytes?: number,
     ): Promise<{ base: Connection; fastReason: string | undefined; welcome: Welcome }> => {
       const base = await dial(until);
-      const fastReason = unavailable ?? encryptionReason(base.kind, options);
-      if (options.policy === 'require-rdma' && fastReason !== undefined) {
+      const fastReason = availability.reason ?? encryptionReason(base.kind, options);
+      if (isRequired && fastReason !== undefined) {
         base.abort('the fast path is required and may not be used');
         throw requiredError(fastReason, undefined);
       }
@@ -142,7 +153,7 @@ export class AutoTransport<
         windowBytes: options.windowBytes,
         nonce: randomName(),
         fastReason,
-        fastRequired: options.policy === 'require-rdma',
+        fastRequired: isRequired,
         resume,
       };
       const { handshakeTimeoutMs } = connectionOptions;
@@ -164,7 +175,7 @@ export class AutoTransport<
       base.maxMessageBytes - HEADER_BYTES,
     );
     const peerReason = welcome.fastReason;
-    const requiresFast = options.policy === 'require-rdma' || welcome.fastRequired;
+    const requiresFast = isRequired || welcome.fastRequired;
     let role: ClientRole | undefined;
     const connection = new AutoConnection({
       base,
@@ -187,9 +198,9 @@ export class AutoTransport<
             return (await greet(until, resume, maxMessageBytes)).base;
           },
           fast: isDecision(fastReason) || isDecision(peerReason) ? undefined : this.#fast,
-          fastAvailable: fastReason === undefined,
-          probeFast: () => this.#probeFastAgain(options.minFastRetryMs),
-          fastOptions: this.#optionsOfFast(options, connectionOptions),
+          fastAvailable: availability.known && (fastReason ?? availability.reason) === undefined,
+          probeFast: () => this.#availability.probe(options.minFastRetryMs),
+          fastOptions: optionsOfFast(options, connectionOptions),
           frameBytes: HEADER_BYTES + Math.max(MIN_FRAME_PAYLOAD_BYTES, maxMessageBytes),
           attemptTimeoutMs: connectionOptions.handshakeTimeoutMs,
         });
@@ -197,6 +208,10 @@ export class AutoTransport<
       },
     });
     this._opened(connection);
+    void availability.found.then(() => {
+      if (availability.misnamed !== undefined && connection.state === 'open')
+        connection.fail(availability.misnamed);
+    });
     if (fastReason === undefined && peerReason === undefined) role?.askForFast();
     else role?.askForFastLater();
     if (requiresFast && role !== undefined) await this.#requireFast(connection, role, peerReason, signal);
@@ -229,27 +244,6 @@ export class AutoTransport<
     }
   }
 
-  /** Why this side cannot use a fast path; `undefined` where it can. @throws where its options name what is not there. */
-  async #fastReason({ policy, minFastRetryMs }: ResolvedAutoOptions): Promise<string | undefined> {
-    if (policy === 'tcp') return 'policy';
-    if (this.#fast === undefined) return 'not-configured';
-    const probe = await this.#probeFastAgain(policy === 'require-rdma' ? 0 : minFastRetryMs);
-    if (probe.available) return undefined;
-    if (probe.misnamed)
-      throw new VerbmqError('ERR_VERBMQ_UNAVAILABLE', `${probe.reason}; ${probe.remedy}`, {
-        reason: probe.code,
-      });
-    return probe.code;
-  }
-
-  /** What `probe` of the fast transport says, or said so little ago: it opens devices, and connections ask together. */
-  #probeFastAgain(maxAgeMs: number): Promise<ProbeResult> {
-    const now = performance.now();
-    if (this.#fastProbe === undefined || now - this.#fastProbe.at > maxAgeMs)
-      this.#fastProbe = { at: now, result: (this.#fast as Transport).probe() };
-    return this.#fastProbe.result;
-  }
-
   /** Listens for fast connections, or says why not. @throws where addresses were named or the policy requires it. */
   async #listenFast(
     { address: base, kind }: Listener,
@@ -268,19 +262,22 @@ export class AutoTransport<
       if (required || named) throw requiredError(encrypted, undefined);
       return encrypted;
     }
-    await this.#fastReason(options);
+    const availability = this.#availability.find(options);
+    await availability.found;
+    if (availability.misnamed !== undefined) throw availability.misnamed;
     const addresses = options.fastAddresses ?? ('host' in base ? [{ host: base.host, port: 0 }] : []);
     if (addresses.length === 0) return 'not-configured';
     const server = new FastServer({
       fast: this.#fast,
       addresses,
       options: {
-        ...this.#optionsOfFast(options, connectionOptions),
+        ...optionsOfFast(options, connectionOptions),
         maxHandshakes: Math.min(options.maxHandshakes, MAX_FAST_HANDSHAKES),
       },
       timeoutMs: connectionOptions.handshakeTimeoutMs,
       retryMs: options.minFastRetryMs,
-      refused: (error) => connectionOptions.logger.warn({ err: error }, 'a fast path was refused'),
+      refused: (error, ofSession) =>
+        connectionOptions.logger[ofSession ? 'debug' : 'warn']({ err: error }, 'a fast path was refused'),
     });
     try {
       await server.listen();
@@ -292,63 +289,12 @@ export class AutoTransport<
     }
     return server; // which listens when it can, and a client asks again
   }
-
-  /** A fast connection is given up sooner than others: there is something to fall back to. */
-  #optionsOfFast(
-    { fastTimeoutMs }: ResolvedAutoOptions,
-    connectionOptions: ResolvedConnectionOptions,
-  ): ConnectOptions {
-    return {
-      ...optionsBelow(connectionOptions),
-      heartbeatIntervalMs: Math.ceil(fastTimeoutMs / 4),
-      peerTimeoutMs: fastTimeoutMs,
-      timeoutMs: connectionOptions.handshakeTimeoutMs,
-    };
-  }
 }
 
-/** The address for the base transport: without the scheme that only this transport knows. */
-function addressBelow({
-  scheme,
-  ...address
-}: (HostAddress | PathAddress) & { scheme?: Scheme }): string | HostAddress | PathAddress {
-  return scheme === undefined || scheme === 'verbmq' ? address : formatAddress(scheme, address);
-}
-
-/**
- * What the connections below are given: room for the header, and for the frames of the negotiation; and for nothing longer than those
- * until the peer has shown who it is.
- */
-function optionsBelow(options: ResolvedConnectionOptions): ResolvedConnectionOptions {
-  const longest = Math.max(options.maxMessageBytes, MAX_CONTROL_BYTES) + HEADER_BYTES;
-  return {
-    ...options,
-    maxMessageBytes: Math.min(longest, MAX_MESSAGE_BYTES_LIMIT),
-    maxGreetingBytes: MAX_CONTROL_BYTES,
-    debugLeases: false,
-    inner: true,
-  };
-}
-
-/** Whoever asked for encryption is not taken off it unless both sides said that they may be. */
-function encryptionReason(
-  baseKind: string,
-  { unencryptedFastPath }: ResolvedAutoOptions,
-): 'encrypted' | undefined {
-  return baseKind === 'tls' && !unencryptedFastPath ? 'encrypted' : undefined;
-}
-
-function requiredError(reason: string, cause: unknown, peerReason?: string): VerbmqError {
-  const whose = peerReason === undefined ? '' : `: the peer says ${peerReason}`;
-  const remedy =
-    (peerReason ?? reason) === 'encrypted'
-      ? '; it is not encrypted as the base connection is: both sides may set unencryptedFastPath'
-      : '';
-  return new VerbmqError(
-    'ERR_VERBMQ_UNAVAILABLE',
-    `the fast path is required (by the policy of a side, or by fastAddresses) and cannot be had (${reason}${whose})${remedy}`,
-    { cause, reason },
-  );
+/** @throws TypeError */
+function checkTransport(name: string, transport: Partial<Transport> | null | undefined): void {
+  if (typeof transport?.connect !== 'function')
+    throw new TypeError(`${name} must be a transport, not ${describe(transport)}`);
 }
 
 /** A server that opens another session instead of resuming one, or the other way round, has not understood. */

@@ -75,8 +75,9 @@ export class ClientRole implements AutoRole {
   /** Asks for a fast path, off the way of the messages. */
   askForFast(): void {
     if (this.#over || this.#init.fast === undefined || this.#attempt !== undefined) return;
-    if (!this.#connection.baseUp) {
-      this.askForFastLater(); // it is asked for on the base connection
+    // It is asked for on the base connection, and when both sides have left the last one: until then its end is not told.
+    if (!this.#connection.baseUp || this.#connection.path.fast) {
+      this.askForFastLater();
       return;
     }
     this.#attempt = new AbortController();

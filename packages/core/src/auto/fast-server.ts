@@ -31,7 +31,8 @@ export interface FastServerInit {
   readonly timeoutMs: number;
   /** When it could not listen, it does not try again for so long. */
   readonly retryMs: number;
-  readonly refused: (error: VerbmqError) => void;
+  /** @param ofSession whether it is the attempt of a session, which tells of it as of any other that failed */
+  readonly refused: (error: VerbmqError, ofSession: boolean) => void;
 }
 
 /** The server's end of fast paths: it listens, gives out tokens, and proves what comes with one. */
@@ -148,7 +149,7 @@ export class FastServer {
     const { options, timeoutMs, refused } = this.#init;
     if (this.#proofs.size >= options.maxHandshakes) {
       connection.abort('too many paths are being proved');
-      refused(new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many fast paths are being proved'));
+      refused(new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many fast paths are being proved'), false);
       return;
     }
     const proof = new ServerProof(connection, timeoutMs, {
@@ -159,9 +160,9 @@ export class FastServer {
         this.forget(claim.claimant);
         return claim;
       },
-      ended: (error) => {
+      ended: (error, ofSession) => {
         this.#proofs.delete(proof);
-        if (error !== undefined) refused(error);
+        if (error !== undefined) refused(error, ofSession);
       },
     });
     this.#proofs.add(proof);
@@ -171,7 +172,7 @@ export class FastServer {
 interface ServerProofHooks {
   /** Spends a token, if its claimant has the key to it. */
   claim(token: string, proof: string): Claim | undefined;
-  ended(error: VerbmqError | undefined): void;
+  ended(error: VerbmqError | undefined, ofSession: boolean): void;
 }
 
 /** One fast connection, from its first frame until it is proved and its session has it. */
@@ -201,7 +202,8 @@ class ServerProof {
     if (this.#over) return;
     this.#settle();
     this.#connection.abort(why);
-    this.#hooks.ended(new VerbmqError('ERR_VERBMQ_REJECTED', `a fast path was not taken: ${why}`));
+    const error = new VerbmqError('ERR_VERBMQ_REJECTED', `a fast path was not taken: ${why}`);
+    this.#hooks.ended(error, this.#claim !== undefined);
   }
 
   #received(frame: Uint8Array): void {
@@ -245,7 +247,7 @@ class ServerProof {
     void this.#revoke();
     claimant.adoptFast(secret.number, this.#connection);
     this.#connection.send(jsonFrame(FrameKind.READY, {})).catch(() => {}); // its end is told elsewhere
-    this.#hooks.ended(undefined);
+    this.#hooks.ended(undefined, true);
   }
 
   #settle(): void {

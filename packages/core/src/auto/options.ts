@@ -90,6 +90,19 @@ const MIN_KEY_BYTES = 16;
 export const MAX_FAST_ADDRESSES = 16;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+function isHostAddress(address: Partial<HostAddress> | null | undefined): boolean {
+  return typeof address?.host === 'string' && address.host !== '' && typeof address.port === 'number';
+}
+
+/** @throws TypeError or RangeError */
+function checkFastAddresses(addresses: readonly HostAddress[]): void {
+  if (!Array.isArray(addresses) || addresses.length === 0 || !addresses.every(isHostAddress))
+    throw new TypeError('fastAddresses must be an array of {host, port} that is not empty');
+  if (addresses.length > MAX_FAST_ADDRESSES)
+    throw new RangeError(`fastAddresses must be at most ${MAX_FAST_ADDRESSES}`);
+  for (const { port } of addresses) checkInteger('the port of one of fastAddresses', port, 0, 65_535);
+}
+
 /** @throws TypeError or RangeError that names the option. */
 export function resolveAutoOptions(
   options: AutoOptions,
@@ -108,10 +121,7 @@ export function resolveAutoOptions(
     throw new TypeError('preSharedKey must be a Uint8Array');
   if (preSharedKey !== undefined && preSharedKey.byteLength < MIN_KEY_BYTES)
     throw new RangeError(`preSharedKey must have at least ${MIN_KEY_BYTES} bytes`);
-  if (fastAddresses !== undefined && (!Array.isArray(fastAddresses) || fastAddresses.length === 0))
-    throw new TypeError('fastAddresses must be an array of {host, port} that is not empty');
-  if (fastAddresses !== undefined && fastAddresses.length > MAX_FAST_ADDRESSES)
-    throw new RangeError(`fastAddresses must be at most ${MAX_FAST_ADDRESSES}`);
+  if (fastAddresses !== undefined) checkFastAddresses(fastAddresses);
   checkInteger('windowBytes', resolved.windowBytes, 1, 2 ** 30);
   checkInteger('resumeWindowMs', resolved.resumeWindowMs, 0, MAX_TIMER_MS);
   checkInteger('maxResumeDelayMs', resolved.maxResumeDelayMs, 1, MAX_TIMER_MS);

@@ -10,8 +10,8 @@ import type { Logger } from '../contract/logger.js';
  * | `policy` | this side does not want it (`policy: 'tcp'`) |
  * | `not-configured` | this side has no fast transport, or no address for it |
  * | `encrypted` | the base connection is encrypted and the fast path would not be; see the option `unencryptedFastPath` |
- * | `peer-declined` | the peer cannot or will not; `peer` has its reason |
- * | `negotiating` | not decided yet: it is being connected and proved |
+ * | `peer-declined` | the peer cannot or will not; `peerReason` says why |
+ * | `negotiating` | not decided yet: it is being looked for, connected and proved |
  * | `unreachable` | no address of the peer's fast transport could be connected to |
  * | `probe-failed` | connected, but data did not come through unchanged |
  * | `message-limit` | its messages are shorter than this connection's may be |
@@ -66,7 +66,10 @@ export const pathChannel = channel('verbmq:auto:path');
 const LOGGED_AT_ONCE = 8;
 const LOGGED_AGAIN_MS = 10_000;
 
-/** Keeps what is known of a connection's path, and tells each change. */
+/**
+ * Keeps what is known of a connection's path, and tells each change. In the log a state that stays stands once: that its fast path was
+ * asked for again and could not be had for the same reason, as it may be every minute for days, is for those who debug.
+ */
 export class PathReporter {
   readonly #connection: object;
   readonly #logger: Logger;
@@ -74,6 +77,8 @@ export class PathReporter {
   readonly #handlers = new Set<(path: PathInfo) => void>();
   #why: Pick<PathInfo, 'reason' | 'explanation' | 'peerReason'>;
   #last: PathInfo | undefined;
+  /** What was logged as information last. */
+  #known: PathInfo | undefined;
   #over = false;
   /** How many changes may still be logged as information, and when that was reckoned. */
   #room = LOGGED_AT_ONCE;
@@ -126,16 +131,9 @@ export class PathReporter {
   tell(): void {
     if (this.#over) return;
     const { path } = this;
-    const last = this.#last;
-    if (
-      last?.kind === path.kind &&
-      last.flowing === path.flowing &&
-      last.reason === path.reason &&
-      last.peerReason === path.peerReason
-    )
-      return;
+    if (this.#last !== undefined && isSame(this.#last, path)) return;
     this.#last = path;
-    this.#logger[this.#logLevel()]({ path }, 'the path of the data has changed');
+    this.#logger[this.#isNews(path) ? 'info' : 'debug']({ path }, 'the path of the data has changed');
     if (pathChannel.hasSubscribers) pathChannel.publish({ connection: this.#connection, path });
     // Those that come while it is told have asked in time for `path`, and are told the next change.
     for (const handler of [...this.#handlers]) {
@@ -150,12 +148,27 @@ export class PathReporter {
     }
   }
 
-  #logLevel(): 'info' | 'debug' {
+  /** Whether it is worth a line in a log that somebody reads. */
+  #isNews(path: PathInfo): boolean {
+    const known = this.#known;
+    if (path.reason === 'negotiating') {
+      if (path.flowing && (known === undefined || (known.flowing && known.kind === path.kind))) return false;
+    } else if (known !== undefined && isSame(known, path)) return false;
     const now = performance.now();
     this.#room = Math.min(LOGGED_AT_ONCE, this.#room + (now - this.#reckonedAt) / LOGGED_AGAIN_MS);
     this.#reckonedAt = now;
-    if (this.#room < 1) return 'debug';
+    if (this.#room < 1) return false;
     this.#room--;
-    return 'info';
+    this.#known = path;
+    return true;
   }
+}
+
+function isSame(one: PathInfo, other: PathInfo): boolean {
+  return (
+    one.kind === other.kind &&
+    one.flowing === other.flowing &&
+    one.reason === other.reason &&
+    one.peerReason === other.peerReason
+  );
 }

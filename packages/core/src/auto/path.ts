@@ -1,4 +1,5 @@
-import type { Connection, DirectReceiver, ReceiveMemory } from '../contract/connection.js';
+import type { Connection } from '../contract/connection.js';
+import type { DirectReceiver, ReceiveMemory } from '../contract/direct-receiver.js';
 import type { CloseInfo } from '../contract/lifecycle.js';
 import { Message } from '../contract/message.js';
 import { giveFrame, LONG_FRAME_BYTES, lendFrame } from './frame-memory.js';

@@ -31,6 +31,8 @@ const OWN_BASE = BASE;
 
 /** An epoch that is further ahead than this cannot come about between two sides that keep the protocol. */
 const MAX_EPOCHS_AHEAD = 16;
+/** But each attempt to resume whose answer was lost has begun one at the other side. */
+const MAX_LOST_EPOCHS = 2 ** 24;
 
 /**
  * One side's half of a session: which frame is the next, which are kept, and on which path they leave. It has no
@@ -80,6 +82,8 @@ export class Session {
   /** Whether both have said SWITCH in the present epoch. */
   #agreed = true;
   #baseUp = true;
+  /** Whether the other side is to begin an epoch, after a resume, of which nothing has been heard yet. */
+  #awaitsEpoch = false;
 
   constructor(init: SessionInit, hooks: SessionHooks) {
     const first = init.firstNumber ?? 0;
@@ -298,7 +302,7 @@ export class Session {
 
   /** @throws VerbmqError `ERR_VERBMQ_PROTOCOL` where two sides that keep the protocol cannot be so far apart. */
   assertEpoch(epoch: number): void {
-    if (epoch > this.#epoch + MAX_EPOCHS_AHEAD)
+    if (epoch > this.#epoch + (this.#awaitsEpoch ? MAX_LOST_EPOCHS : MAX_EPOCHS_AHEAD))
       throw protocolError(`it speaks of epoch ${epoch}, and this side is at ${this.#epoch}`);
   }
 
@@ -310,6 +314,7 @@ export class Session {
     this.#baseUp = true;
     if (peerEpoch === undefined) {
       // The other side begins. What was lost with the old connection does not matter: it knows our epoch.
+      this.#awaitsEpoch = true;
       this.#stop();
       return;
     }
@@ -332,6 +337,7 @@ export class Session {
       this.#name(path);
     }
     this.#heard = epoch;
+    this.#awaitsEpoch = false;
     this.#agreed = true;
     this.#leaveShortWriter();
     this.#path = path === this.#named ? path : BASE;

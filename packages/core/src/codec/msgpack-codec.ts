@@ -1,6 +1,6 @@
 import { Packr } from 'msgpackr';
 import { VerbmqError } from '../contract/errors.js';
-import { checkInteger } from '../contract/options.js';
+import { checkInteger, checkOptions } from '../contract/options.js';
 import { type Codec, MAX_BORROWED_BYTES, MAX_RESERVE } from './codec.js';
 import { MAX_DEPTH_LIMIT, type MsgpackLimits, validateMsgpack } from './validate-msgpack.js';
 
@@ -44,6 +44,7 @@ export class MsgpackCodec implements Codec {
 
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: MsgpackCodecOptions = {}) {
+    checkOptions('options', options);
     this.#limits = {
       maxDepth: checkInteger('maxDepth', options.maxDepth ?? 64, 1, MAX_DEPTH_LIMIT),
       maxElements: checkInteger('maxElements', options.maxElements ?? 1_000_000, 1, 2 ** 32),

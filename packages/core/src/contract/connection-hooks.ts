@@ -1,6 +1,7 @@
 import { VerbmqError } from './errors.js';
 import type { DescriptorFields, ResolvedMemoryAccess } from './memory.js';
 import type { MessageOwner } from './message.js';
+import type { MessageHead } from './message-head.js';
 import { allEnded } from './operations.js';
 import { allocateMemory } from './ordinary-memory.js';
 import { OutgoingLease, type OutgoingLeaseOwner } from './outgoing-lease.js';
@@ -46,12 +47,12 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
   ): boolean | Promise<void>;
 
   /**
-   * As `_submit`, for a layer upon this connection that has a header of `headerBytes` bytes at `at` in `memory` to put before
-   * `data`: the two are one message. Transports in whose memory messages are copied anyway need not have them in one piece.
+   * As `_submit`, for a layer upon this connection that has a header of `headerBytes` bytes to put before `data`: the two are one
+   * message. Transports in whose memory messages are copied anyway need not have them in one piece.
    */
-  protected _submitBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
+  protected _submitBehind(head: MessageHead, headerBytes: number, data: Uint8Array): boolean {
     const message = new Uint8Array(headerBytes + data.length);
-    message.set(memory.subarray(at, at + headerBytes));
+    message.set(head.bytes.subarray(0, headerBytes));
     message.set(data, headerBytes);
     return this._submit(message, undefined, false) !== false;
   }
@@ -65,7 +66,7 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
     wordsView.setInt32(4, b, true);
     wordsView.setInt32(8, c, true);
     wordsView.setInt32(12, d, true);
-    return this._submitBehind(wordsMemory, 0, WORDS_BYTES, data) ? NOT_KEPT : NOT_TAKEN;
+    return this._submitBehind(wordsHead, WORDS_BYTES, data) ? NOT_KEPT : NOT_TAKEN;
   }
 
   /**
@@ -167,5 +168,8 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
 }
 
 /** Where a header of words becomes bytes. */
-const wordsMemory = new Uint8Array(WORDS_BYTES);
-const wordsView = new DataView(wordsMemory.buffer);
+const wordsView = new DataView(new ArrayBuffer(WORDS_BYTES));
+const wordsHead: MessageHead = {
+  bytes: new Uint8Array(wordsView.buffer),
+  words: new Int32Array(wordsView.buffer),
+};

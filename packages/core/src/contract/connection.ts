@@ -3,6 +3,7 @@ import type { HostAddress, PathAddress } from './address.js';
 import type { Capabilities } from './capabilities.js';
 import { ConnectionHooks, NOT_TAKEN, WORDS_BYTES } from './connection-hooks.js';
 import { channels } from './diagnostics.js';
+import type { DirectReceiver, ReceiveMemory } from './direct-receiver.js';
 import { VerbmqError } from './errors.js';
 import { Inbox, type MessageHandler } from './inbox.js';
 import { type CloseInfo, type ConnectionState, Lifecycle } from './lifecycle.js';
@@ -20,6 +21,7 @@ import {
 } from './memory.js';
 import { keepInPlace } from './memory-in-place.js';
 import { DebugMessageOwner, Message } from './message.js';
+import type { MessageHead } from './message-head.js';
 import { PendingOperations } from './operations.js';
 import { checkInteger, describe, type ResolvedConnectionOptions } from './options.js';
 import { Outbox } from './outbox.js';
@@ -46,26 +48,6 @@ export interface ConnectionInit {
   readonly remoteAddress: HostAddress | PathAddress;
 }
 
-/** @internal One large memory in which a transport has the messages that it receives, and views of all of it. */
-export interface ReceiveMemory {
-  readonly buffer: ArrayBufferLike;
-  readonly bytes: Uint8Array;
-  /** In words, for headers: each message begins at a multiple of four bytes. Only for hosts whose words are those of the wire. */
-  readonly words: Int32Array;
-  /**
-   * A view of `bytes` bytes from `start` on, which lie in the message that has this token. The last one is used again where it
-   * shows just these.
-   */
-  part(token: number, start: number, bytes: number): Uint8Array;
-}
-
-/** @internal Receives messages without a `Message` for each. It does not throw, and calls `releaseMessage` or `retainMessage`. */
-export interface DirectReceiver {
-  received(data: Uint8Array, token: number): void;
-  /** A message of `bytes` bytes that lies at `at` in `memory`. */
-  receivedAt(memory: ReceiveMemory, at: number, bytes: number, token: number): void;
-}
-
 let connections = 0;
 
 /**
@@ -78,10 +60,14 @@ let connections = 0;
 export abstract class Connection extends ConnectionHooks implements RemoteMemoryHooks, AsyncDisposable {
   /** Unique within this process. */
   readonly id: number = ++connections;
+  /** The transport that carries it: `tcp`, `tls`, `unix`, `rdma`, `memory`; `auto` for one that may change its path. */
   readonly kind: string;
+  /** `out`: this side connected. `in`: a listener of this side accepted it. */
   readonly direction: 'in' | 'out';
+  /** This end, and the peer's. */
   readonly localAddress: HostAddress | PathAddress;
   readonly remoteAddress: HostAddress | PathAddress;
+  /** What is native, what is emulated, and what cannot be had. */
   readonly capabilities: Capabilities;
   /** The longest message that this connection carries, in bytes: the smaller of both sides' limits. */
   readonly maxMessageBytes: number;
@@ -142,6 +128,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     return this._options.inner;
   }
 
+  /** `closing` from the first word of the end on, by whichever side; `closed` when `closed` resolves. */
   get state(): ConnectionState {
     return this.#lifecycle.state;
   }
@@ -170,7 +157,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
 
   /**
    * Sends one message if there is room for it now. `false`: nothing was done, a lease still belongs to the caller.
-   * Always takes the bytes before it returns.
+   * Always takes the bytes before it returns. It throws what `send` rejects with.
    */
   trySend(data: Uint8Array | OutgoingLease): boolean {
     const lease = data instanceof OutgoingLease ? data : undefined;
@@ -178,9 +165,10 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   }
 
   /**
-   * Leases a buffer of `bytes` bytes to be filled and sent with no copy. Its content is not initialised.
+   * Leases a buffer of `bytes` bytes to be filled and sent with no copy. Its content is not initialised. It is the caller's until it is
+   * sent on this connection or released.
    * @throws VerbmqError `ERR_VERBMQ_NO_BUFFERS` when the transport's memory is used up,
-   *   `ERR_VERBMQ_MESSAGE_TOO_LARGE` beyond `maxMessageBytes`.
+   *   `ERR_VERBMQ_MESSAGE_TOO_LARGE` beyond `maxMessageBytes`, `ERR_VERBMQ_CLOSED`.
    */
   allocate(bytes: number): OutgoingLease {
     checkInteger('bytes', bytes, 0, Number.MAX_SAFE_INTEGER);
@@ -213,11 +201,13 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
    * that had arrived. While the loop is busy the peer is held back. Leaving the loop detaches it. Who has several calls of `next()`
    * pending, and goes on working on a message while it asks for another one, retains it. What is asked for together is kept as by `retain()`
    * until it is released, so that it does not hold back the peer.
+   * @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when a handler or an iterator is attached.
    */
   messages(): AsyncIterableIterator<Message, undefined> {
     return this.#inbox.attachIterator();
   }
 
+  /** The same as {@link messages}. */
   [Symbol.asyncIterator](): AsyncIterableIterator<Message, undefined> {
     return this.messages();
   }
@@ -227,6 +217,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     this.#inbox.pause();
   }
 
+  /** Ends `pause()`: what has come meanwhile is handled first. */
   resume(): void {
     this.#inbox.resume();
   }
@@ -270,8 +261,8 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
    * @internal `trySend` of a message whose header lies elsewhere, on a connection that is open; the arguments are those of
    * `_submitBehind`, and right.
    */
-  trySendBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
-    const taken = this.#outbox.waiting === 0 && this._submitBehind(memory, at, headerBytes, data);
+  trySendBehind(head: MessageHead, headerBytes: number, data: Uint8Array): boolean {
+    const taken = this.#outbox.waiting === 0 && this._submitBehind(head, headerBytes, data);
     return this.#outbox.tried(taken, headerBytes + data.length);
   }
 
@@ -343,7 +334,8 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
    * application's own, which may be exposed on several connections and can from then on not be transferred to
    * another thread. The access ends with `revoke()` or with the connection.
    * Rejects with `ERR_VERBMQ_NO_BUFFERS` or `ERR_VERBMQ_MEMLOCK` when the memory cannot be had, and with
-   * `ERR_VERBMQ_CLOSED`, `ERR_VERBMQ_UNSUPPORTED`.
+   * `ERR_VERBMQ_CLOSED`, `ERR_VERBMQ_UNSUPPORTED`; with a TypeError or RangeError for memory that cannot be exposed.
+   * @param memory a length in bytes, or an array in an `ArrayBuffer` of fixed length; for atomics it starts at a multiple of 8.
    */
   async expose(memory: number | Uint8Array, access: MemoryAccess): Promise<ExposedMemory> {
     const granted = resolveMemoryAccess(access);
@@ -374,7 +366,8 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
 
   /**
    * Opens the peer's memory by its descriptor. Nothing is sent.
-   * @throws VerbmqError `ERR_VERBMQ_INVALID_DESCRIPTOR` for a string that is not a descriptor.
+   * @throws VerbmqError `ERR_VERBMQ_INVALID_DESCRIPTOR` for a string that is not a descriptor, `ERR_VERBMQ_CLOSED`,
+   *   `ERR_VERBMQ_UNSUPPORTED`.
    */
   attach(descriptor: MemoryDescriptor): RemoteMemory {
     const fields = decodeDescriptor(descriptor);
@@ -410,10 +403,12 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     );
   }
 
+  /** Closes it in order: `await using connection = …`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
+  /** Counters, as they are at this moment. */
   stats(): ConnectionStats {
     return {
       messagesSent: this.#outbox.messagesSent,
@@ -598,9 +593,20 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     // In an orderly end everything has left by now; after a failure nobody waits any more.
     this.#outbox.finish();
     if (info.error === undefined) this._logger.debug({ initiator: info.initiator }, 'connection closed');
-    else this._logger.warn({ initiator: info.initiator, err: info.error }, 'connection ended');
+    else
+      this._logger[this.#endLevel(info.error)](
+        { initiator: info.initiator, err: info.error },
+        'connection ended',
+      );
     if (channels.connectionClose.hasSubscribers && !this.inner)
       channels.connectionClose.publish({ connection: this, info });
+  }
+
+  /** That a layer upon this connection has given it up, on either side, is that layer's to tell: it may do so for every attempt that it makes. */
+  #endLevel({ code }: VerbmqError): 'debug' | 'warn' {
+    return this.inner && (code === 'ERR_VERBMQ_ABORTED' || code === 'ERR_VERBMQ_PEER_ABORTED')
+      ? 'debug'
+      : 'warn';
   }
 }
 

@@ -80,7 +80,9 @@ export class VerbmqError extends Error {
   readonly code: ErrorCode;
   /** Whether the same call may succeed later without anything being changed. */
   readonly retryable: boolean;
+  /** `'unknown'` when the operation may or may not have taken effect at the peer. */
   readonly outcome: 'unknown' | undefined;
+  /** A finer, stable word where a code has several causes. */
   readonly reason: string | undefined;
 
   constructor(code: ErrorCode, message: string, options: VerbmqErrorOptions = {}) {

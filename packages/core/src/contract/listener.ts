@@ -23,7 +23,9 @@ const MAX_WAITING_CONNECTIONS = 1024;
 
 /** Accepts connections. They go to one handler, or to one iterator; those that came before it wait, boundedly. */
 export abstract class Listener implements AsyncDisposable {
+  /** The transport's kind; see {@link Connection.kind}. */
   readonly kind: string;
+  /** Where it listens, with the port that was given where 0 was asked for; and the same as a URL that `connect` takes. */
   readonly address: HostAddress | PathAddress;
   readonly url: string;
   /** Resolves when nothing is listened to any more. Accepted connections live on. */
@@ -65,7 +67,10 @@ export abstract class Listener implements AsyncDisposable {
     };
   }
 
-  /** Receives connections by iteration; ends when the listener closes. */
+  /**
+   * Receives connections by iteration; ends when the listener closes.
+   * @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when there is a receiver already.
+   */
   [Symbol.asyncIterator](): AsyncIterableIterator<Connection, undefined> {
     this.#assertFree();
     this.#iterating = true;
@@ -101,10 +106,12 @@ export abstract class Listener implements AsyncDisposable {
     return this.#closing;
   }
 
+  /** The same as {@link close}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
+  /** Counters, as they are at this moment. */
   stats(): ListenerStats {
     return { accepted: this.#accepted, failed: this.#failed };
   }

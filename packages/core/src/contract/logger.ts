@@ -1,6 +1,6 @@
 /**
  * What verbmq needs of a logger. A pino logger fits as it is; so does any object with these methods.
- * Nothing is logged unless one is passed in. What it throws becomes an uncaught exception, and stops nothing else.
+ * Nothing is logged unless one is passed in; docs/observing.md says what on which level. What it throws becomes an uncaught exception, and stops nothing else.
  */
 export interface Logger {
   debug(fields: object, message?: string): void;

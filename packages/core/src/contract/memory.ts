@@ -3,11 +3,15 @@ import { checkInteger, describe } from './options.js';
 
 /** What a peer may do with exposed memory. Nothing is allowed that is not named. */
 export interface MemoryAccess {
+  /** `read` and `readv`. Default false, as the others. */
   readonly read?: boolean;
+  /** `write` and `writev`. */
   readonly write?: boolean;
+  /** `fetchAdd` and `compareAndSwap`. */
   readonly atomic?: boolean;
 }
 
+/** What a peer may do, of each right whether it has it. */
 export type ResolvedMemoryAccess = Required<MemoryAccess>;
 
 /**
@@ -22,6 +26,7 @@ export interface ExposedMemory {
   readonly data: Uint8Array;
   readonly byteLength: number;
   readonly access: ResolvedMemoryAccess;
+  /** What the peer gives to `attach`. */
   readonly descriptor: MemoryDescriptor;
   /**
    * Ends the peer's access. When the promise resolves, no later operation of the peer takes effect; one that tries
@@ -45,8 +50,12 @@ export interface WritePiece {
 /** The most pieces that one `readv` or `writev` takes. */
 export const MAX_VECTOR_PIECES = 1024;
 
-/** The peer's exposed memory, as seen from here. Offsets and lengths are in bytes. */
+/**
+ * The peer's exposed memory, as seen from here. Offsets and lengths are in bytes. Every method rejects as `read` does: with a RangeError or
+ * TypeError, `ERR_VERBMQ_REMOTE_ACCESS`, `ERR_VERBMQ_SEND_QUEUE_FULL` where too many are pending, or the error of the connection.
+ */
 export interface RemoteMemory {
+  /** How long it is, in bytes, and what was granted. */
   readonly byteLength: number;
   readonly access: ResolvedMemoryAccess;
   /**
@@ -73,9 +82,12 @@ export interface RemoteMemory {
    * memory; any other says that none is.
    */
   writev(pieces: readonly WritePiece[]): Promise<void>;
-  /** Adds to the 64-bit integer at `offset` (a multiple of 8, in the host's byte order), modulo 2^64. Resolves with the value before. */
+  /**
+   * Adds to the 64-bit integer at `offset` (a multiple of 8, in the host's byte order), modulo 2^64. Resolves with the value before, from 0
+   * to 2^64 - 1. When the connection breaks first, `outcome: 'unknown'` leaves open whether it was done; it is never done twice.
+   */
   fetchAdd(offset: number, addend: bigint): Promise<bigint>;
-  /** Stores `desired` where the 64-bit integer at `offset` equals `expected`. Resolves with the value before. */
+  /** Stores `desired` where the 64-bit integer at `offset` equals `expected`. Resolves with the value before, and rejects likewise. */
   compareAndSwap(offset: number, expected: bigint, desired: bigint): Promise<bigint>;
 }
 

@@ -105,6 +105,7 @@ export class Message {
     }
   }
 
+  /** The same as {@link release}. */
   [Symbol.dispose](): void {
     this.release();
   }

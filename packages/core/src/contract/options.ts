@@ -40,6 +40,7 @@ export interface ConnectionOptions {
   readonly maxGreetingBytes?: number;
 }
 
+/** Options in which nothing is open. */
 export type ResolvedConnectionOptions = Required<ConnectionOptions>;
 
 const MIB = 1024 * 1024;
@@ -72,6 +73,7 @@ export function resolveConnectionOptions(
   options: ConnectionOptions = {},
   base: ResolvedConnectionOptions = { ...DEFAULTS, debugLeases: debugLeasesByEnvironment() },
 ): ResolvedConnectionOptions {
+  checkOptions('options', options);
   const resolved = { ...base };
   for (const key of Object.keys(DEFAULTS) as (keyof ConnectionOptions)[]) {
     if (options[key] !== undefined) Object.assign(resolved, { [key]: options[key] });
@@ -86,8 +88,7 @@ export function resolveConnectionOptions(
   if (typeof resolved.debugLeases !== 'boolean') throw new TypeError('debugLeases must be a boolean');
   if (typeof resolved.inner !== 'boolean') throw new TypeError('inner must be a boolean');
   checkInteger('maxGreetingBytes', resolved.maxGreetingBytes, 1, MAX_MESSAGE_BYTES_LIMIT);
-  if (typeof resolved.logger?.child !== 'function')
-    throw new TypeError('logger must be a pino logger or the like');
+  checkLogger(resolved.logger);
   return { ...resolved, logger: guarded(resolved.logger) };
 }
 
@@ -100,6 +101,39 @@ export function checkInteger(name: string, value: unknown, min: number, max: num
   return value;
 }
 
+/**
+ * Those of anything: `undefined` is none, and what is no object would be passed over in silence.
+ * @throws TypeError that names what was to be an object.
+ */
+export function checkOptions(name: string, options: unknown): void {
+  if (options !== undefined && (typeof options !== 'object' || options === null))
+    throw new TypeError(`${name} must be an object, not ${describe(options)}`);
+}
+
+/** @throws TypeError when something is given that is no function. */
+export function checkFunction(name: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'function')
+    throw new TypeError(`${name} must be a function, not ${describe(value)}`);
+}
+
+const LOGGER_METHODS = ['debug', 'info', 'warn', 'error', 'child'] as const;
+
+/** @throws TypeError when something is given that is no logger. */
+export function checkLogger(logger: unknown): void {
+  if (logger === undefined) return;
+  const methods = logger as Record<string, unknown> | null;
+  const missing = LOGGER_METHODS.find((method) => typeof methods?.[method] !== 'function');
+  if (missing === undefined) return;
+  throw new TypeError(`logger must be a pino logger or the like: ${describe(logger)} has no ${missing}()`);
+}
+
+/** @throws TypeError when something is given that is no `AbortSignal`. */
+export function checkSignal(signal: unknown): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw new TypeError(`signal must be an AbortSignal, not ${describe(signal)}`);
+}
+
+/** What a value is, for the words of an error. */
 export function describe(value: unknown): string {
   if (value === null) return 'null';
   if (typeof value !== 'object') return typeof value;

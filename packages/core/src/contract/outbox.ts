@@ -125,6 +125,7 @@ export class Outbox {
           continue;
         }
         this.#submitted = next;
+        if (next.onSubmit !== undefined) next.onSubmit();
         const taken = this.#hooks.submit(next.data, next.lease, true);
         this.#submitted = undefined;
         if (taken === false) break;

@@ -35,6 +35,7 @@ export class OutgoingLease {
     return this.#data;
   }
 
+  /** The length of the message in bytes. */
   get byteLength(): number {
     return this.data.byteLength;
   }
@@ -54,6 +55,7 @@ export class OutgoingLease {
     this.#data = undefined;
   }
 
+  /** The same as {@link release}. */
   [Symbol.dispose](): void {
     this.release();
   }

@@ -12,6 +12,8 @@ export class WaitingSend {
   readonly lease: OutgoingLease | undefined;
   /** Whether it is still in line. */
   waits = true;
+  /** Called whenever it is about to be given to the transport: for what must be true then. */
+  onSubmit: (() => void) | undefined = undefined;
   resolve!: () => void;
   reject!: (error: unknown) => void;
   readonly sent: Promise<void>;

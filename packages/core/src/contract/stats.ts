@@ -1,7 +1,9 @@
 /** Counters of a connection since it opened. A snapshot: it does not change after it was taken. */
 export interface ConnectionStats {
+  /** What the transport has taken. Bytes are those of the messages, without headers. */
   readonly messagesSent: number;
   readonly bytesSent: number;
+  /** What has arrived. */
   readonly messagesReceived: number;
   readonly bytesReceived: number;
   /** Sends that wait for room. */
@@ -26,6 +28,7 @@ export interface ListenerStats {
 
 /** Counters of a transport since it was made. A snapshot. */
 export interface TransportStats {
+  /** Those that are open. */
   readonly listeners: number;
   readonly connections: number;
   /** Sums over all connections, the closed ones included. */

@@ -6,6 +6,7 @@ import type { Listener } from './listener.js';
 import {
   type ConnectionOptions,
   checkInteger,
+  checkSignal,
   type ResolvedConnectionOptions,
   resolveConnectionOptions,
 } from './options.js';
@@ -52,6 +53,8 @@ export interface ListenRequest<Options> {
   readonly address: ResolvedAddress;
   readonly options: Options;
   readonly connectionOptions: ResolvedConnectionOptions;
+  /** When it aborts, give up and reject with its reason, which is a {@link VerbmqError}: the transport is being closed. */
+  readonly signal: AbortSignal;
 }
 
 const DEFAULT_CONNECT_TIMEOUT_MS = 10_000;
@@ -74,7 +77,8 @@ export abstract class Transport<
   #closesWhenUnused = false;
   readonly #listeners = new Set<Listener>();
   readonly #connections = new Set<Connection>();
-  readonly #attempts = new Map<AbortController, Promise<Connection>>();
+  /** To listen, and to connect: `close` ends them, and waits until nothing is left of them. */
+  readonly #attempts = new Map<AbortController, Promise<Listener | Connection>>();
   readonly #past = { messagesSent: 0, bytesSent: 0, messagesReceived: 0, bytesReceived: 0 };
 
   constructor(options: ConnectionOptions = {}) {
@@ -91,11 +95,22 @@ export abstract class Transport<
    */
   async listen(address: Address, options?: L): Promise<Listener> {
     this.#assertOpen('listen');
-    const request = {
+    const controller = new AbortController();
+    const attempt = this.#listen({
       address: this.#resolve(address),
       options: options ?? ({} as L),
       connectionOptions: resolveConnectionOptions(options, this._options),
-    };
+      signal: controller.signal,
+    });
+    this.#attempts.set(controller, attempt);
+    try {
+      return await attempt;
+    } finally {
+      this.#attempts.delete(controller);
+    }
+  }
+
+  async #listen(request: ListenRequest<L>): Promise<Listener> {
     const listener = await this._listen(request);
     if (this.#closing !== undefined) {
       await listener.close();
@@ -127,8 +142,7 @@ export abstract class Transport<
       2 ** 31 - 1,
     );
     const signal = options?.signal;
-    if (signal !== undefined && !(signal instanceof AbortSignal))
-      throw new TypeError('signal must be an AbortSignal');
+    checkSignal(signal);
     const resolved = this.#resolve(address);
     const connectionOptions = resolveConnectionOptions(options, this._options);
 
@@ -171,12 +185,13 @@ export abstract class Transport<
     }
   }
 
-  /** Ends attempts to connect, closes all listeners, and closes all connections in order. */
+  /** Ends attempts to listen and to connect, closes all listeners, and closes all connections in order. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
+  /** The same as {@link close}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
@@ -190,6 +205,7 @@ export abstract class Transport<
     this.#closeIfUnused();
   }
 
+  /** Counters, as they are at this moment. */
   stats(): TransportStats {
     const sums = { ...this.#past };
     for (const connection of this.#connections) addStats(sums, connection);
@@ -244,7 +260,7 @@ export abstract class Transport<
   async #close(): Promise<void> {
     const attempts = [...this.#attempts.values()];
     for (const attempt of this.#attempts.keys()) {
-      attempt.abort(new VerbmqError('ERR_VERBMQ_CLOSED', 'connect: the transport was closed'));
+      attempt.abort(new VerbmqError('ERR_VERBMQ_CLOSED', 'the transport was closed meanwhile'));
     }
     await Promise.all([...this.#listeners].map((listener) => listener.close()));
     await Promise.allSettled(attempts);

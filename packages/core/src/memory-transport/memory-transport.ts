@@ -10,6 +10,7 @@ import {
   type ProbeResult,
   Transport,
 } from '../contract/transport.js';
+import { nextTurn } from '../transport-kit/next-turn.js';
 import type { Window } from './credits.js';
 import type { MemoryFaults } from './faults.js';
 import { MemoryConnection } from './memory-connection.js';
@@ -145,12 +146,6 @@ function pair(
   MemoryConnection.join(near, far);
   listener.incoming(far);
   return near;
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 }
 
 /** Rejects when the attempt is given up, and only then. */

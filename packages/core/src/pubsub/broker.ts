@@ -2,12 +2,13 @@ import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { VerbmqError } from '../contract/errors.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
-import { checkInteger } from '../contract/options.js';
+import { checkInteger, checkLogger, checkOptions } from '../contract/options.js';
 import { DEFAULT_MAX_BODY_BYTES } from '../rpc/limits.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
+import { checkCodec } from '../rpc/rpc-errors.js';
 import type { CallContext } from '../rpc/service.js';
 import { pubsubChannels } from './diagnostics.js';
-import { Event, type Item, Subscriber, Tally, type WhenSlow } from './subscriber.js';
+import { checkWhenSlow, Event, type Item, Subscriber, Tally } from './subscriber.js';
 import { TopicTree } from './topic-tree.js';
 
 /** Limits of a broker of topics. */
@@ -37,7 +38,9 @@ export interface PubsubBrokerOptions {
 
 /** Counters of a broker of topics since it was made. A snapshot. */
 export interface PubsubStats {
+  /** How many there are. */
   readonly subscriptions: number;
+  /** Events that were published, also those that nobody got. */
   readonly published: number;
   /** Events that were given to subscribers or wait for them, each subscriber counted. */
   readonly delivered: number;
@@ -55,7 +58,6 @@ export interface Publication {
 }
 
 const MIB = 1024 * 1024;
-const POLICIES: readonly string[] = ['drop-oldest', 'drop-newest', 'disconnect'] satisfies WhenSlow[];
 
 /**
  * Passes events on to those who have subscribed at the time. Nothing is kept for those who come later. An event is encoded
@@ -87,7 +89,9 @@ export class PubsubBroker {
 
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: PubsubBrokerOptions = {}) {
-    this.#codec = options.codec ?? new MsgpackCodec();
+    checkOptions('options', options);
+    checkLogger(options.logger);
+    this.#codec = checkCodec(options.codec ?? new MsgpackCodec());
     this.#logger = guarded(options.logger ?? silentLogger).child({ part: 'pubsub' });
     this.#maxQueued = checkInteger('maxQueued', options.maxQueued ?? 10_000, 1, 2 ** 31);
     this.#maxQueuedBytes = bytes('maxQueuedBytes', options.maxQueuedBytes ?? 64 * MIB);
@@ -107,8 +111,9 @@ export class PubsubBroker {
    *   subscribers.
    */
   publish(topic: string, body: unknown, options: { readonly headers?: MessageHeaders } = {}): number {
+    checkOptions('options', options);
     if (!pubsubChannels.publish.hasSubscribers) return this.#pass(topic, body, options.headers);
-    const headers: Record<string, string> = { ...options.headers };
+    const headers: Record<string, string> = { ...checkHeaders(options.headers) };
     const trace = { topic, connection: undefined, headers };
     return pubsubChannels.publish.traceSync(() => this.#pass(topic, body, headers), trace);
   }
@@ -131,6 +136,7 @@ export class PubsubBroker {
     return reached;
   }
 
+  /** Counters, as they are at this moment. */
   stats(): PubsubStats {
     return {
       subscriptions: this.#tree.size,
@@ -141,7 +147,7 @@ export class PubsubBroker {
     };
   }
 
-  /** Ends all subscriptions, so that a server can drain. */
+  /** Ends all subscriptions, so that a server can drain: what they wait for rejects with `ERR_VERBMQ_CANCELLED`, reason `released`. */
   releaseSubscribers(): void {
     for (const subscriber of [...this.#subscribers]) subscriber.leave();
   }
@@ -160,16 +166,15 @@ export class PubsubBroker {
       maxQueuedBytes = this.#maxQueuedBytes,
       whenSlow = '',
     } = context.metadata;
-    if (!POLICIES.includes(whenSlow)) throw new TypeError(`whenSlow is one of ${POLICIES.join(', ')}`);
     const limits = {
       maxQueued: Math.min(checkInteger('maxQueued', Number(maxQueued), 1, 2 ** 31), this.#maxQueued),
       maxQueuedBytes: Math.min(bytes('maxQueuedBytes', Number(maxQueuedBytes)), this.#maxQueuedBytes),
-      whenSlow: whenSlow as WhenSlow,
+      whenSlow: checkWhenSlow(whenSlow),
     };
     if (this.#tree.size >= this.#maxSubscriptions) {
       throw new VerbmqError(
         'ERR_VERBMQ_OVERLOADED',
-        `there are ${this.#maxSubscriptions} subscriptions already`,
+        `there are ${this.#maxSubscriptions} subscriptions already (maxSubscriptions)`,
       );
     }
     const subscriber = new Subscriber(this.#codec.name, limits, this.#tally, (error) => {

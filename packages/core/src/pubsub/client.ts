@@ -2,15 +2,15 @@ import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
-import { checkInteger } from '../contract/options.js';
+import { checkInteger, checkOptions, checkSignal } from '../contract/options.js';
+import { refusal, releasedError } from '../rpc/broker-errors.js';
 import { type ClientOptions, client } from '../rpc/client.js';
 import { checkHeaders, type MessageHeaders, receivedHeaders } from '../rpc/message-headers.js';
-import { RemoteError } from '../rpc/remote-error.js';
 import { codecError } from '../rpc/rpc-errors.js';
 import type { CallOptions, Client, ServerStream } from '../rpc/service.js';
 import type { PubsubBroker } from './broker.js';
 import { type PublishTrace, pubsubChannels } from './diagnostics.js';
-import type { Item, WhenSlow } from './subscriber.js';
+import { checkWhenSlow, type Item, type WhenSlow } from './subscriber.js';
 
 /** Those of the call that publishes, and what goes on to the subscribers. */
 export interface PublishOptions extends CallOptions {
@@ -26,6 +26,7 @@ export interface SubscribeOptions {
   readonly maxQueuedBytes?: number;
   /** What becomes of events beyond that. Default `'drop-oldest'`. */
   readonly whenSlow?: WhenSlow;
+  /** Ends the subscription. */
   readonly signal?: AbortSignal;
 }
 
@@ -71,6 +72,7 @@ export class Pubsub {
   readonly #codec: Codec;
 
   constructor(connection: Connection, options: ClientOptions = {}) {
+    checkOptions('options', options);
     this.#connection = connection;
     const { timeoutMs: _, ...lasting } = options;
     this.#api = client<PubsubBroker['service']>(connection, options);
@@ -80,8 +82,13 @@ export class Pubsub {
 
   /** Resolves with the number of subscribers that get it. Rejects as a call does. */
   publish(topic: string, body: unknown, options: PublishOptions = {}): Promise<number> {
-    if (!pubsubChannels.publish.hasSubscribers) return this.#publish(topic, body, options.headers, options);
-    const headers: Record<string, string> = { ...options.headers };
+    return pubsubChannels.publish.hasSubscribers
+      ? this.#tracedPublish(topic, body, options)
+      : this.#publish(topic, body, options?.headers, options);
+  }
+
+  async #tracedPublish(topic: string, body: unknown, options: PublishOptions): Promise<number> {
+    const headers: Record<string, string> = { ...checkHeaders(options?.headers) };
     const trace: PublishTrace = { topic, connection: this.#connection, headers };
     return pubsubChannels.publish.tracePromise(() => this.#publish(topic, body, headers, options), trace);
   }
@@ -98,11 +105,16 @@ export class Pubsub {
 
   /**
    * Subscribes to all topics that match: words joined by dots, where `*` is any one word and `#` any number of words. What this
-   * connection publishes afterwards is not missed; for what others publish, await `ready`. Throws when the connection is lost,
-   * and with `ERR_VERBMQ_OVERLOADED` where a slow subscriber was chosen to be disconnected.
+   * connection publishes afterwards is not missed; for what others publish, await `ready`. Throws when the connection is lost;
+   * with `ERR_VERBMQ_CANCELLED`, reason `released`, when the broker lets its subscribers go, as before it shuts down; and with
+   * `ERR_VERBMQ_OVERLOADED` where a slow subscriber was chosen to be disconnected.
+   * @throws TypeError or RangeError that names the option.
    */
   subscribe<Body>(pattern: string, options: SubscribeOptions = {}): Subscription<Body> {
+    checkOptions('options', options);
     const { maxQueued = 1000, maxQueuedBytes, whenSlow = 'drop-oldest', signal } = options;
+    checkWhenSlow(whenSlow);
+    checkSignal(signal);
     checkInteger('maxQueued', maxQueued, 1, 2 ** 31);
     if (maxQueuedBytes !== undefined)
       checkInteger('maxQueuedBytes', maxQueuedBytes, 1, Number.MAX_SAFE_INTEGER);
@@ -124,6 +136,8 @@ class OpenSubscription<Body> implements Subscription<Body> {
   readonly #connection: Connection;
   readonly #stream: ServerStream<Item>;
   readonly #codec: Codec;
+  /** Its end is none of the broker's: this side has left, or was told of it. */
+  #left = false;
   /** Settles with the read that was asked for last: what comes before an event belongs to it. */
   #lastRead: Promise<unknown>;
 
@@ -142,7 +156,7 @@ class OpenSubscription<Body> implements Subscription<Body> {
       throw typeof value === 'string' ? codecError(this.#codec.name, value) : nonsense();
     } catch (error) {
       this.#stream.cancel(error);
-      throw raised(error);
+      throw refusal(error, 'subscriber');
     }
   }
 
@@ -162,14 +176,18 @@ class OpenSubscription<Body> implements Subscription<Body> {
     try {
       for (;;) {
         const { done, value } = await this.#stream.next();
-        if (done === true) return { done, value: undefined };
+        if (done === true) {
+          if (!this.#left) throw releasedError('subscriber', 'subscribe again, as resubscribe does,');
+          return { done, value: undefined };
+        }
         if (value instanceof Uint8Array) return { done: false, value: this.#read(value, dropped) };
         if (!Number.isSafeInteger(value) || (value as number) < 1) throw nonsense();
         dropped += value as number;
       }
     } catch (error) {
+      this.#left = true;
       this.#stream.cancel(error); // after an event that cannot be read as well, where the stream has not ended
-      throw raised(error);
+      throw refusal(error, 'subscriber');
     }
   }
 
@@ -185,19 +203,18 @@ class OpenSubscription<Body> implements Subscription<Body> {
   }
 
   async return(): Promise<IteratorResult<PubsubEvent<Body>, undefined>> {
-    await this.#stream.return();
+    await this.#leave();
     return { done: true, value: undefined };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#leave();
+  }
+
+  async #leave(): Promise<void> {
+    this.#left = true;
     await this.#stream.return();
   }
-}
-
-/** The broker's refusals are errors of verbmq, not of somebody's handler. */
-function raised(error: unknown): unknown {
-  if (!(error instanceof RemoteError) || error.code !== 'ERR_VERBMQ_OVERLOADED') return error;
-  return new VerbmqError('ERR_VERBMQ_OVERLOADED', error.message, { cause: error, reason: 'subscriber' });
 }
 
 function nonsense(cause?: unknown): VerbmqError {

@@ -1,5 +1,6 @@
 import type { Connection } from '../contract/connection.js';
-import { VerbmqError } from '../contract/errors.js';
+import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import { checkOptions, checkSignal, describe } from '../contract/options.js';
 import { unwatchSignal, watchSignal } from '../rpc/abort-hub.js';
 import type { ClientOptions } from '../rpc/client.js';
 import { type PubsubEvent, pubsub, type SubscribeOptions } from './client.js';
@@ -12,6 +13,7 @@ export interface ResubscribedEvent<Body> extends PubsubEvent<Body> {
 
 /** Those of each subscription, and of the client that makes it. */
 export interface ResubscribeOptions extends SubscribeOptions {
+  /** Of the client that is made on each connection. */
   readonly client?: ClientOptions;
 }
 
@@ -22,8 +24,8 @@ export interface Resubscription<Body> extends AsyncIterableIterator<Resubscribed
 }
 
 /**
- * Subscribes, and again on a new connection whenever one is lost. A connection that resumes its session by itself goes on
- * without a gap; this is for what comes after that.
+ * Subscribes, and again on a new connection whenever one is lost, or has ended because its server shuts down. A connection that resumes
+ * its session by itself goes on without a gap; this is for what comes after that.
  *
  * @param connect gives an open connection each time, first when the first event is asked for; it may wait as long as it likes between
  *   its attempts. Its signal fires when nobody waits for the connection any more. What it rejects with ends the iteration, as does what
@@ -34,6 +36,11 @@ export function resubscribe<Body>(
   pattern: string,
   options: ResubscribeOptions = {},
 ): Resubscription<Body> {
+  if (typeof connect !== 'function')
+    throw new TypeError(`connect must be a function, not ${describe(connect)}`);
+  checkOptions('options', options);
+  checkOptions('client', options.client);
+  checkSignal(options.signal);
   return new OpenResubscription<Body>(connect, pattern, options);
 }
 
@@ -104,18 +111,40 @@ async function* eventsOf<Body>(
           yield { ...event, gap };
           gap = false;
         }
-        return; // the broker has ended the subscription
       } catch (error) {
-        if (connection.state === 'open' || signal.aborted) throw error;
-        gap = true;
-        lost = connection;
-        // Where every connection is lost at once, the rest of the program goes on, and may cancel this.
-        await new Promise((resolve) => setImmediate(resolve));
+        const isOver = connection.state !== 'open' || isShuttingDown(error);
+        if (signal.aborted || !isOver) throw error;
       }
+      // A server that lets its subscribers go, as one that gives them up, ends its connections next.
+      await endOf(connection, signal);
+      gap = true;
+      lost = connection;
+      // Where every connection is lost at once, the rest of the program goes on, and may cancel this.
+      await new Promise((resolve) => setImmediate(resolve));
     }
   } finally {
     if (program !== undefined) unwatchSignal(program, abortable);
   }
+}
+
+function isShuttingDown(error: unknown): boolean {
+  return isVerbmqError(error) && (error.reason === 'released' || error.reason === 'draining');
+}
+
+/** Resolves when the connection is open no more, or the signal fires. */
+function endOf(connection: Connection, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    if (connection.state !== 'open' || signal.aborted) {
+      resolve();
+      return;
+    }
+    signal.addEventListener('abort', done, { once: true });
+    void connection.closed.then(done);
+  });
 }
 
 /** @throws (by rejecting) what `connect` does, and `ERR_VERBMQ_CANCELLED` when the signal fires before. */

@@ -5,6 +5,14 @@ import { type Outlet, POLL, type PolledSource, READY } from '../rpc/polled-sourc
 /** What becomes of events for a subscriber that does not read as fast as they come. */
 export type WhenSlow = 'drop-oldest' | 'drop-newest' | 'disconnect';
 
+const POLICIES: readonly unknown[] = ['drop-oldest', 'drop-newest', 'disconnect'] satisfies WhenSlow[];
+
+/** @throws TypeError for what is none of them. */
+export function checkWhenSlow(whenSlow: unknown): WhenSlow {
+  if (!POLICIES.includes(whenSlow)) throw new TypeError(`whenSlow must be one of ${POLICIES.join(', ')}`);
+  return whenSlow as WhenSlow;
+}
+
 /** What travels to a subscriber: first, when it has subscribed, the codec's name; how many events were left out; or an event as it was encoded. */
 export type Item = string | number | Uint8Array;
 

@@ -2,13 +2,15 @@ import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
-import { checkInteger } from '../contract/options.js';
+import { checkFunction, checkInteger, checkLogger, checkOptions, checkSignal } from '../contract/options.js';
 import { DEFAULT_MAX_BODY_BYTES } from '../rpc/limits.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
+import { checkCodec } from '../rpc/rpc-errors.js';
 import type { CallContext } from '../rpc/service.js';
 import { Consumer, deliveryOf, type Verdict } from './consumer.js';
 import { queueChannels } from './diagnostics.js';
 import { HeldBytes } from './held-bytes.js';
+import { checkQueueName, MAX_PREFETCH } from './limits.js';
 import { type QueueStats, type WhenFull, type Work, WorkQueue, type WorkQueueLimits } from './work-queue.js';
 
 /** Limits of a queue broker, and what becomes of work that cannot be done. */
@@ -51,6 +53,7 @@ export interface QueueBrokerOptions {
 
 /** What all queues of a broker hold. A snapshot. */
 export interface QueueBrokerStats {
+  /** How many there are. */
   readonly queues: number;
   readonly consumers: number;
   /** About how much memory the work takes, in bytes: what waits, what is being done, and what waits for room. */
@@ -74,10 +77,6 @@ const MIB = 1024 * 1024;
 
 /** An encoded job is never longer than so many times what it takes in memory, by any codec of use. */
 const MOST_ENCODED = 4;
-
-/** The most that one consumer may have unacknowledged, and the longest name of a queue in characters. */
-const MAX_PREFETCH = 65_536;
-const MAX_NAME_LENGTH = 255;
 
 /**
  * Queues of work, in memory: they are gone with this process. Work is given to one consumer at a time, each in turn, up
@@ -109,9 +108,10 @@ export class QueueBroker {
 
   /** @throws TypeError or RangeError that names the option. */
   constructor(options: QueueBrokerOptions = {}) {
-    this.#codec = options.codec ?? new MsgpackCodec();
-    if (options.onDead !== undefined && typeof options.onDead !== 'function')
-      throw new TypeError('onDead must be a function');
+    checkOptions('options', options);
+    checkFunction('onDead', options.onDead);
+    checkLogger(options.logger);
+    this.#codec = checkCodec(options.codec ?? new MsgpackCodec());
     this.#logger = guarded(options.logger ?? silentLogger).child({ part: 'queue' });
     this.#limits = {
       maxReady: checkInteger('maxReady', options.maxReady ?? 100_000, 1, 2 ** 31),
@@ -137,7 +137,7 @@ export class QueueBroker {
       },
     };
     if (!['refuse', 'wait', 'drop-oldest', 'drop-newest'].includes(this.#limits.whenFull)) {
-      throw new TypeError(`whenFull cannot be ${JSON.stringify(options.whenFull)}`);
+      throw new TypeError('whenFull must be one of refuse, wait, drop-oldest, drop-newest');
     }
     this.#maxJobBytes = bytes('maxJobBytes', options.maxJobBytes ?? DEFAULT_MAX_BODY_BYTES);
     this.#maxQueues = checkInteger('maxQueues', options.maxQueues ?? 10_000, 1, 2 ** 31);
@@ -157,12 +157,13 @@ export class QueueBroker {
     body: unknown,
     options: { readonly signal?: AbortSignal; readonly headers?: MessageHeaders } = {},
   ): Promise<void> {
+    checkOptions('options', options);
     const { signal = new AbortController().signal, headers } = options;
-    if (!(signal instanceof AbortSignal)) throw new TypeError('signal must be an AbortSignal');
+    checkSignal(signal);
     const push = (own: MessageHeaders | undefined): Promise<void> =>
       this.#queue(queue).push({ body: this.#copy(body), headers: checkHeaders(own) }, { signal });
     if (!queueChannels.push.hasSubscribers) return push(headers);
-    const trace = { queue, connection: undefined, headers: { ...headers } };
+    const trace = { queue, connection: undefined, headers: { ...checkHeaders(headers) } };
     return queueChannels.push.tracePromise(async () => push(trace.headers), trace);
   }
 
@@ -179,7 +180,10 @@ export class QueueBroker {
     };
   }
 
-  /** Lets all consumers go, so that a server can drain. What they had not acknowledged waits again. */
+  /**
+   * Lets all consumers go, so that a server can drain: what they wait for rejects with `ERR_VERBMQ_CANCELLED`, reason `released`. What they
+   * had not acknowledged waits again.
+   */
   releaseConsumers(): void {
     for (const consumer of [...this.#consumers]) consumer.leave();
   }
@@ -232,16 +236,18 @@ export class QueueBroker {
     return consumer;
   }
 
-  #queue(name: unknown): WorkQueue {
-    if (typeof name !== 'string' || name === '' || name.length > MAX_NAME_LENGTH) {
-      throw new TypeError(`a queue has a name of 1 to ${MAX_NAME_LENGTH} characters`);
-    }
+  #queue(name: string): WorkQueue {
+    checkQueueName(name);
     let queue = this.#queues.get(name);
     if (queue === undefined) {
       if (this.#queues.size >= this.#maxQueues && !this.#removeIdle()) {
-        throw new VerbmqError('ERR_VERBMQ_OVERLOADED', `there are ${this.#maxQueues} queues already`, {
-          reason: 'queues',
-        });
+        throw new VerbmqError(
+          'ERR_VERBMQ_OVERLOADED',
+          `there are ${this.#maxQueues} queues already (maxQueues)`,
+          {
+            reason: 'queues',
+          },
+        );
       }
       queue = new WorkQueue(name, this.#limits);
       this.#queues.set(name, queue);

@@ -1,7 +1,7 @@
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
-import { checkInteger, describe } from '../contract/options.js';
+import { checkInteger, checkLogger, checkOptions, checkSignal, describe } from '../contract/options.js';
 import { type ClientOptions, client } from '../rpc/client.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallOptions, Client } from '../rpc/service.js';
@@ -9,6 +9,7 @@ import type { QueueBroker } from './broker.js';
 import { Deliveries } from './deliveries.js';
 import { type PushTrace, queueChannels } from './diagnostics.js';
 import type { GivenJob, Job } from './given-job.js';
+import { checkQueueName, MAX_PREFETCH } from './limits.js';
 import { Verdicts } from './verdicts.js';
 
 /** How long a broker may take to let a consumer go, in milliseconds. */
@@ -71,6 +72,7 @@ export function queue<Body>(connection: Connection, name: string, options: Queue
 
 /** A queue of a broker, as a client sees it; made by {@link queue}. */
 export class Queue<Body> {
+  /** The broker's name for it. */
   readonly name: string;
   readonly #connection: Connection;
   readonly #api: Client<QueueBroker['service']>;
@@ -78,7 +80,11 @@ export class Queue<Body> {
   readonly #lasting: Client<QueueBroker['service']>;
   readonly #logger: Logger;
 
+  /** @throws TypeError or RangeError that names the option; what {@link client} does. */
   constructor(connection: Connection, name: string, options: QueueOptions = {}) {
+    checkQueueName(name);
+    checkOptions('options', options);
+    checkLogger(options.logger);
     this.#connection = connection;
     this.#logger = guarded(options.logger ?? silentLogger).child({ part: 'queue', queue: name });
     const { timeoutMs: _, ...lasting } = options;
@@ -92,8 +98,13 @@ export class Queue<Body> {
    * refuses. Where `outcome` is `'unknown'` it may or may not have it.
    */
   push(body: Body, options: PushOptions = {}): Promise<void> {
-    if (!queueChannels.push.hasSubscribers) return this.#push(body, options.headers, options);
-    const headers: Record<string, string> = { ...options.headers };
+    return queueChannels.push.hasSubscribers
+      ? this.#tracedPush(body, options)
+      : this.#push(body, options?.headers, options);
+  }
+
+  async #tracedPush(body: Body, options: PushOptions): Promise<void> {
+    const headers: Record<string, string> = { ...checkHeaders(options?.headers) };
     const trace: PushTrace = { queue: this.name, connection: this.#connection, headers };
     return queueChannels.push.tracePromise(() => this.#push(body, headers, options), trace);
   }
@@ -111,28 +122,35 @@ export class Queue<Body> {
   }
 
   /**
-   * Work, one by one, from the first that is asked for on. Throws when the connection is lost; and when `signal` fires, which does not wait: then what was acknowledged last may
-   * be given again.
+   * Work, one by one, from the first that is asked for on. Throws when the connection is lost; with `ERR_VERBMQ_CANCELLED`, reason `released`, when the broker lets its
+   * consumers go, as before it shuts down; and when `signal` fires, which does not wait: then what was acknowledged last may be given again.
+   * @throws TypeError or RangeError that names the option.
    */
   consume(options: ConsumeOptions = {}): Consumption<Body> {
-    return new OpenConsumption<Body>(() => this.#open(options.prefetch ?? 1, options));
+    checkOptions('options', options);
+    const { prefetch = 1, signal } = options;
+    checkInteger('prefetch', prefetch, 1, MAX_PREFETCH);
+    checkSignal(signal);
+    const leaveTimeoutMs = checkLeaving(options);
+    return new OpenConsumption<Body>(() => this.#open(prefetch, leaveTimeoutMs, signal));
   }
 
   /**
    * Does work with `handler`, up to `concurrency` at a time: what it resolves is acknowledged, what it rejects is logged, and given to
-   * somebody again, up to the broker's `maxAttempts`. Resolves when `signal` has fired and what was begun is done and acknowledged; rejects when the
-   * connection is lost, and with `ERR_VERBMQ_CLOSE_TIMEOUT` when the queue has not heard of that within `leaveTimeoutMs`.
+   * somebody again, up to the broker's `maxAttempts`. Resolves when `signal` has fired and what was begun is done and acknowledged, and never else; rejects when what was begun
+   * is done and the connection is lost, or the broker has let its consumers go (`ERR_VERBMQ_CANCELLED`, reason `released`), and with `ERR_VERBMQ_CLOSE_TIMEOUT` when the queue
+   * has not heard of the end within `leaveTimeoutMs`.
    */
-  async work(
-    handler: (body: Body, job: Job<Body>) => unknown,
-    { concurrency = 1, signal, leaveTimeoutMs }: WorkOptions = {},
-  ): Promise<void> {
+  async work(handler: (body: Body, job: Job<Body>) => unknown, options: WorkOptions = {}): Promise<void> {
     if (typeof handler !== 'function')
       throw new TypeError(`handler must be a function, not ${describe(handler)}`);
-    if (signal !== undefined && !(signal instanceof AbortSignal))
-      throw new TypeError('signal must be an AbortSignal');
+    checkOptions('options', options);
+    const { concurrency = 1, signal } = options;
+    checkInteger('concurrency', concurrency, 1, MAX_PREFETCH);
+    checkSignal(signal);
+    const leaveTimeoutMs = checkLeaving(options);
     if (signal?.aborted) return;
-    const deliveries = this.#open(concurrency, { leaveTimeoutMs });
+    const deliveries = this.#open(concurrency, leaveTimeoutMs);
     const running = new Set<Promise<void>>();
     let onDone = (): void => {};
     const run = async (given: GivenJob<Body>): Promise<void> => {
@@ -178,12 +196,7 @@ export class Queue<Body> {
     }
   }
 
-  #open(
-    prefetch: number,
-    { signal, leaveTimeoutMs = LEAVE_TIMEOUT_MS }: Optional<LeaveOptions & { readonly signal?: AbortSignal }>,
-  ): Deliveries<Body> {
-    checkInteger('prefetch', prefetch, 1, 65_536);
-    checkInteger('leaveTimeoutMs', leaveTimeoutMs, 0, 2 ** 31 - 1);
+  #open(prefetch: number, leaveTimeoutMs: number, signal?: AbortSignal): Deliveries<Body> {
     const verdicts = new Verdicts();
     const stream = this.#lasting['queue:work'].stream(verdicts, {
       signal,
@@ -198,7 +211,10 @@ export class Queue<Body> {
   }
 }
 
-type Optional<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
+/** @throws TypeError or RangeError */
+function checkLeaving({ leaveTimeoutMs = LEAVE_TIMEOUT_MS }: LeaveOptions): number {
+  return checkInteger('leaveTimeoutMs', leaveTimeoutMs, 0, 2 ** 31 - 1);
+}
 
 class OpenConsumption<Body> implements Consumption<Body> {
   readonly #open: () => Deliveries<Body>;

@@ -1,5 +1,6 @@
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
+import { refusal, releasedError } from '../rpc/broker-errors.js';
 import type { ServerStream } from '../rpc/service.js';
 import { clearWheelTimer, setWheelTimer } from '../rpc/timer-wheel.js';
 import { queueChannels } from './diagnostics.js';
@@ -32,7 +33,7 @@ export class Deliveries<Body> {
     this.#settings = settings;
   }
 
-  /** The next job; `undefined` when the broker has ended the consumption, or this consumer leaves. */
+  /** The next job; `undefined` when this consumer leaves. @throws (by rejecting) also when the broker lets it go. */
   next(): Promise<GivenJob<Body> | undefined> {
     const read = this.#lastRead.then(() => this.#read());
     this.#lastRead = read.catch(() => {});
@@ -45,11 +46,15 @@ export class Deliveries<Body> {
       await this.#verdicts.fewerThan(this.#settings.prefetch);
       for (;;) {
         const { done, value } = await this.#stream.next();
-        if (done === true) break;
+        if (done === true) {
+          if (this.#left === undefined) throw releasedError('consumer', 'consume again');
+          break;
+        }
         // A job that nobody can be told of, because this consumer leaves or is lost, is not begun: it goes to others.
         if (!this.#verdicts.ended) return new GivenJob<Body>(value, this.#verdicts);
       }
-    } catch (error) {
+    } catch (failure) {
+      const error = refusal(failure, 'queues');
       if (this.#left === undefined) {
         this.#left = Promise.resolve();
         this.#end(error);

@@ -6,6 +6,7 @@ import type { Verdicts } from './verdicts.js';
 
 /** Work that was given to this consumer. It is the consumer's until it says what became of it. */
 export interface Job<Body> {
+  /** What was pushed. It is the program's own. */
   readonly body: Body;
   /** 1 when it is given for the first time. */
   readonly attempt: number;

@@ -47,6 +47,7 @@ export interface Entry extends Work {
   attempts: number;
 }
 
+/** Counters of a queue since it came into being. A snapshot. */
 export interface QueueStats {
   /** Waiting for a consumer. */
   readonly ready: number;
@@ -54,7 +55,9 @@ export interface QueueStats {
   readonly readyBytes: number;
   /** Given to a consumer, and not acknowledged yet. */
   readonly unacknowledged: number;
+  /** Those that work at it now. */
   readonly consumers: number;
+  /** How much came, and how much was done. */
   readonly pushed: number;
   readonly acknowledged: number;
   /** Given again, after a rejection, a timeout, or the loss of a consumer. */
@@ -135,9 +138,13 @@ export class WorkQueue {
         if (whenFull === 'refuse' || entry.bytes > maxReadyBytes) throw this.#full(entry);
       }
       if (!held.fits(entry.bytes)) {
-        throw new VerbmqError('ERR_VERBMQ_OVERLOADED', `the queues hold ${held.held} bytes already`, {
-          reason: 'memory',
-        });
+        throw new VerbmqError(
+          'ERR_VERBMQ_OVERLOADED',
+          `the queues hold ${held.held} bytes already (maxHeldBytes)`,
+          {
+            reason: 'memory',
+          },
+        );
       }
       held.take(entry.bytes);
       if (!this.#fits(entry) || this.#waiting.length > 0) await this.#room(entry, pusher.signal);
@@ -209,7 +216,7 @@ export class WorkQueue {
   #full(entry: Entry): VerbmqError {
     return new VerbmqError(
       'ERR_VERBMQ_OVERLOADED',
-      `the queue ${this.name} holds ${this.ready} already, of ${this.#readyBytes} bytes: there is no room for ${entry.bytes} more`,
+      `the queue ${this.name} holds ${this.ready} already, of ${this.#readyBytes} bytes: there is no room for ${entry.bytes} more (maxReady, maxReadyBytes)`,
       { reason: 'queue-full' },
     );
   }

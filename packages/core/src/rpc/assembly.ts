@@ -1,6 +1,7 @@
 import { VerbmqError } from '../contract/errors.js';
-import { allocateUnfilled } from './body.js';
+import { discardMemory } from '../transport-kit/discard-memory.js';
 import { FrameError } from './frame-reader.js';
+import { allocateLarge } from './large-memory.js';
 
 /** What is allocated at first for a body, whatever length is claimed, in bytes. */
 const FIRST_BYTES = 1024 * 1024;
@@ -42,7 +43,7 @@ export class Assembly {
   readonly raw: boolean;
   readonly #budget: AssemblyBudget;
   readonly #total: number;
-  #bytes: Uint8Array;
+  #bytes: Uint8Array<ArrayBuffer>;
   #filled = 0;
 
   /** @throws VerbmqError `ERR_VERBMQ_MESSAGE_TOO_LARGE` or `ERR_VERBMQ_OVERLOADED`. */
@@ -53,12 +54,11 @@ export class Assembly {
         `a body of ${total} bytes exceeds the ${budget.maxBodyBytes} that are accepted: raise maxBodyBytes, or stream it`,
       );
     }
-    const first = Math.min(total, FIRST_BYTES);
-    budget.take(first);
     this.raw = raw;
     this.#budget = budget;
     this.#total = total;
-    this.#bytes = allocateUnfilled(first);
+    const first = Math.min(total, FIRST_BYTES);
+    this.#bytes = this.#allocate(first, first);
   }
 
   /**
@@ -87,10 +87,21 @@ export class Assembly {
   #released = false;
 
   #grow(needed: number): void {
-    const bytes = Math.min(Math.max(needed, this.#bytes.byteLength * 2), this.#total);
-    this.#budget.take(bytes - this.#bytes.byteLength);
-    const larger = allocateUnfilled(bytes);
-    larger.set(this.#bytes.subarray(0, this.#filled));
-    this.#bytes = larger;
+    const outgrown = this.#bytes;
+    const bytes = Math.min(Math.max(needed, outgrown.byteLength * 2), this.#total);
+    this.#bytes = this.#allocate(bytes, bytes - outgrown.byteLength);
+    this.#bytes.set(outgrown.subarray(0, this.#filled));
+    discardMemory(outgrown.buffer);
+  }
+
+  /** @param more than what counts already */
+  #allocate(bytes: number, more: number): Uint8Array<ArrayBuffer> {
+    this.#budget.take(more);
+    try {
+      return allocateLarge(bytes);
+    } catch (error) {
+      this.#budget.give(more);
+      throw error;
+    }
   }
 }

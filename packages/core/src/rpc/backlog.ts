@@ -2,7 +2,9 @@
 export class Backlog {
   #bytes = 0;
   #answerBytes = 0;
-  #movedAt = 0;
+  /** Since something has left: when a call was refused last, and for how long calls have been. */
+  #refusedAt: number | undefined;
+  #refusingMs = 0;
 
   get bytes(): number {
     return this.#bytes;
@@ -13,19 +15,25 @@ export class Backlog {
     return this.#answerBytes;
   }
 
-  /** For how long nothing of it has left, in milliseconds. Of use only while something waits. */
-  get stalledMs(): number {
-    return performance.now() - this.#movedAt;
+  /**
+   * A call is refused because so much waits. Answers for how long that has been so while nothing left, in milliseconds. No pause between
+   * two calls counts for more than `mostMs`: it may be this side that was busy, or a connection on which nothing could pass.
+   */
+  refused(mostMs: number): number {
+    const now = performance.now();
+    if (this.#refusedAt !== undefined) this.#refusingMs += Math.min(now - this.#refusedAt, mostMs);
+    this.#refusedAt = now;
+    return this.#refusingMs;
   }
 
   add(bytes: number, toCaller: boolean): void {
-    if (this.#bytes === 0) this.#movedAt = performance.now();
     this.#bytes += bytes;
     if (toCaller) this.#answerBytes += bytes;
   }
 
   remove(bytes: number, toCaller: boolean): void {
-    this.#movedAt = performance.now();
+    this.#refusedAt = undefined;
+    this.#refusingMs = 0;
     this.#bytes -= bytes;
     if (toCaller) this.#answerBytes -= bytes;
   }

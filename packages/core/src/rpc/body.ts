@@ -12,8 +12,12 @@ const { raw: RAW } = FLAG;
  */
 export function readBody(reader: FrameReader, codec: Codec): unknown {
   const { bytes, position, limit, memory } = reader;
-  if (!reader.has(RAW)) return decodeBody(bytes, position, limit, codec);
   const length = limit - position;
+  if (!reader.has(RAW)) {
+    return memory === undefined || length > SHORT_BYTES
+      ? decodeBody(bytes, position, limit, codec)
+      : decodeBody(memory.part(reader.token, position, length), 0, length, codec);
+  }
   if (memory === undefined) return copy(bytes, position, length);
   const view = memory.part(reader.token, position, length);
   return length <= HEAP_BYTES ? new Uint8Array(view) : filled(view);
@@ -37,6 +41,9 @@ function decodeBody(bytes: Uint8Array, start: number, end: number, codec: Codec)
     });
   }
 }
+
+/** Bodies up to this length are decoded from views that are kept, since decoders keep what they need with them: msgpackr a `DataView`. */
+const SHORT_BYTES = 128;
 
 /** V8 keeps arrays up to this length in its own heap, which costs least of all. */
 const HEAP_BYTES = 64;

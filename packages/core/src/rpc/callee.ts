@@ -9,11 +9,11 @@ import { InboundStream } from './inbound-stream.js';
 import { announce, receiveItem, receivePiece } from './incoming.js';
 import { DEFAULT_BACKLOG_TIMEOUT_MS, DEFAULT_MAX_BACKLOG_BYTES } from './limits.js';
 import { readMetadata } from './metadata.js';
+import type { Outgoing } from './outgoing.js';
 import { FLAG, FRAME, HEADER_BYTES, MAX_METHOD_BYTES, RPC_VERSION } from './protocol.js';
 import { codecError, MAX_TIMEOUT_MS } from './rpc-errors.js';
-import { ServerCall } from './server-call.js';
+import { type AnsweringSide, ServerCall } from './server-call.js';
 import type { Method, ServerCore } from './server-core.js';
-import type { RpcSession } from './session.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
 const {
@@ -26,16 +26,19 @@ const {
 } = FLAG;
 const { call: CALL } = FRAME;
 
+/** A caller is not sent away for answers that it does not read before it was refused more often than this. */
+const REFUSALS_AT_LEAST = 10;
+
 /** The called side of a session: the calls that are being answered. */
-export class Callee {
-  readonly session: RpcSession;
+export class Callee implements AnsweringSide {
+  readonly outgoing: Outgoing;
   readonly #calls = new CallTable<ServerCall>();
   #server: ServerCore | undefined;
   #budget: AssemblyBudget | undefined;
   #lastId = 0;
 
-  constructor(session: RpcSession) {
-    this.session = session;
+  constructor(outgoing: Outgoing) {
+    this.outgoing = outgoing;
   }
 
   /**
@@ -48,7 +51,7 @@ export class Callee {
     }
     this.#server = server;
     this.#budget = new AssemblyBudget(server.settings.maxBodyBytes);
-    this.session.gate.limit(server.settings.maxBacklogBytes);
+    this.outgoing.gate.limit(server.settings.maxBacklogBytes);
     this.#announce(server);
   }
 
@@ -109,7 +112,7 @@ export class Callee {
         call.inbound.end();
         break;
       case FRAME.piece:
-        receivePiece(call, reader, (read) => this.#run(call, read));
+        this.#piece(call, reader);
         break;
       case FRAME.credit: {
         const bytes = reader.number();
@@ -122,12 +125,17 @@ export class Callee {
     }
   }
 
+  // Its closure stands apart from what runs for each call: see "Code that runs for each message" in CONTRIBUTING.md.
+  #piece(call: ServerCall, reader: FrameReader): void {
+    receivePiece(call, reader, (read) => this.#run(call, read));
+  }
+
   #call(reader: FrameReader): void {
     const { id } = reader;
     if (id <= this.#lastId) throw new FrameError('a call whose number is not new');
     this.#lastId = id;
     const server = this.#server;
-    const backlog = this.session.backlog.answerBytes;
+    const backlog = this.outgoing.backlog.answerBytes;
     if (backlog > (server === undefined ? DEFAULT_MAX_BACKLOG_BYTES : server.settings.maxBacklogBytes)) {
       this.#refuseUnread(id, backlog);
       return;
@@ -178,7 +186,11 @@ export class Callee {
       server.running >= settings.maxConcurrentCalls ||
       this.#calls.size >= settings.maxConcurrentCallsPerConnection
     ) {
-      return this.#overloaded(id, 'concurrency', 'the server runs as many calls as it may');
+      return this.#overloaded(
+        id,
+        'concurrency',
+        'the server runs as many calls as it may (maxConcurrentCalls, maxConcurrentCallsPerConnection)',
+      );
     }
     return true;
   }
@@ -186,8 +198,13 @@ export class Callee {
   /** Also a call that would be refused for another reason: refusals are answers that wait, too. */
   #refuseUnread(id: number, backlog: number): void {
     const timeoutMs = this.#server?.settings.backlogTimeoutMs ?? DEFAULT_BACKLOG_TIMEOUT_MS;
-    if (this.session.backlog.stalledMs > timeoutMs) throw new FrameError('the answers are not read');
-    this.#overloaded(id, 'backlog', `${backlog} bytes of answers wait to be read by the caller`);
+    const refusingMs = this.outgoing.backlog.refused(timeoutMs / REFUSALS_AT_LEAST);
+    if (refusingMs > timeoutMs) throw new FrameError('the answers are not read');
+    this.#overloaded(
+      id,
+      'backlog',
+      `${backlog} bytes of answers wait to be read by the caller (maxBacklogBytes)`,
+    );
   }
 
   #overloaded(id: number, reason: string, message: string): false {
@@ -212,7 +229,7 @@ export class Callee {
     const stream = new InboundStream(
       this.server.settings.streamWindowBytes,
       {
-        grant: (bytes) => this.session.sendSimple(FRAME.creditToCaller, call.id, bytes),
+        grant: (bytes) => this.outgoing.sendSimple(FRAME.creditToCaller, call.id, bytes),
         abandon: () => {},
       },
       this.#budget,
@@ -229,8 +246,8 @@ export class Callee {
     if (this.#server !== undefined) this.#server.refused++;
     const writer = takeWriter();
     try {
-      writeTexts(writer.start(FRAME.error, 0, id), this.session, code, reason, message);
-      this.session.sendApart(writer);
+      writeTexts(writer.start(FRAME.error, 0, id), this.outgoing, code, reason, message);
+      this.outgoing.sendApart(writer);
     } catch (error) {
       if (!isVerbmqError(error)) throw error;
     } finally {
@@ -244,7 +261,7 @@ export class Callee {
    */
   #announce(server: ServerCore): void {
     const { methods } = server;
-    const most = this.session.frameBytes - HEADER_BYTES;
+    const most = this.outgoing.frameBytes - HEADER_BYTES;
     let at = 0;
     while (at < methods.length) {
       const writer = takeWriter();
@@ -257,8 +274,8 @@ export class Callee {
           at < methods.length &&
           writer.length + Buffer.byteLength((methods[at] as Method).name) < most
         );
-        if (writer.length > this.session.frameBytes) return;
-        const sent = this.session.sendHead(writer);
+        if (writer.length > this.outgoing.frameBytes) return;
+        const sent = this.outgoing.sendHead(writer);
         if (sent !== true) sent.catch(() => {});
       } finally {
         giveBackWriter(writer);

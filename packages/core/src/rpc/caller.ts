@@ -1,6 +1,7 @@
 // Longer than 300 lines because it is all that can become of a call: how it begins, what may arrive for it, and each way in which it ends.
 import type { Codec } from '../codec/codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
+import { checkFunction, checkOptions, checkSignal } from '../contract/options.js';
 import { isAsyncIterable, readBody } from './body.js';
 import { CallTable } from './call-table.js';
 import { FrameError, type FrameReader } from './frame-reader.js';
@@ -9,11 +10,11 @@ import { InboundStream } from './inbound-stream.js';
 import { announce, receiveItem, receivePiece } from './incoming.js';
 import { readMetadata, writeMetadata } from './metadata.js';
 import { OutboundStream, type SentItem } from './outbound-stream.js';
-import { type CallerSettings, PendingCall } from './pending-call.js';
+import type { Outgoing } from './outgoing.js';
+import { type CallerSettings, type CallingSide, PendingCall } from './pending-call.js';
 import { FLAG, FRAME, MAX_ERROR_TEXT_BYTES, MAX_METHOD_BYTES, MAX_METHODS, RPC_VERSION } from './protocol.js';
 import { cancelledError, checkTimeout, closedError, codecError, errorFromFrame } from './rpc-errors.js';
 import type { CallOptions } from './service.js';
-import type { RpcSession } from './session.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
 const {
@@ -27,8 +28,8 @@ const {
 const { call: CALL, methods: METHODS, result: RESULT } = FRAME;
 
 /** The calling side of a session: the calls that wait for their answers. */
-export class Caller {
-  readonly #session: RpcSession;
+export class Caller implements CallingSide {
+  readonly #outgoing: Outgoing;
   readonly #pending = new CallTable<PendingCall>();
   /** What the peer serves, and the number of each method. */
   readonly #methods = new Map<string, number>();
@@ -42,8 +43,8 @@ export class Caller {
   #lateAnswers = 0;
   #beginning = false;
 
-  constructor(session: RpcSession) {
-    this.#session = session;
+  constructor(outgoing: Outgoing) {
+    this.#outgoing = outgoing;
   }
 
   get pendingCalls(): number {
@@ -101,14 +102,13 @@ export class Caller {
   }
 
   #begin(call: PendingCall, body: unknown, options: CallOptions | undefined): void {
-    const session = this.#session;
+    const outgoing = this.#outgoing;
     const { settings } = call;
     if (this.#beginning) {
-      // Made by a `toJSON` while the body of another call is encoded, whose number is given, but not used yet.
-      queueMicrotask(() => this.#beginLater(call, body, options));
+      this.#beginLater(call, body, options);
       return;
     }
-    if (session.end !== undefined) throw closedError(session.end);
+    if (outgoing.end !== undefined) throw closedError(outgoing.end);
     if (settings.codec !== this.#sameCodec) this.#compare(settings.codec);
     if (this.#pending.size >= settings.maxPendingCalls) {
       throw new VerbmqError(
@@ -117,18 +117,12 @@ export class Caller {
         { reason: 'pending-calls' },
       );
     }
+    if (options !== undefined) checkCallOptions(options);
     const signal = options?.signal;
-    if (signal !== undefined && !(signal instanceof AbortSignal)) {
-      throw new TypeError('signal must be an AbortSignal');
-    }
     if (signal?.aborted) throw cancelledError(call.method, signal.reason);
     const timeoutMs = options?.timeoutMs ?? settings.timeoutMs;
     if (timeoutMs !== undefined) checkTimeout(timeoutMs);
-    const onMetadata = options?.onMetadata;
-    if (onMetadata !== undefined && typeof onMetadata !== 'function') {
-      throw new TypeError('onMetadata must be a function');
-    }
-    call.onMetadata = onMetadata;
+    call.onMetadata = options?.onMetadata;
     const streamIn = isAsyncIterable(body);
     const id = ++this.#lastId;
     call.id = id;
@@ -147,26 +141,22 @@ export class Caller {
       writer.start(CALL, flags, id);
       if (number === undefined) writer.text(call.method).text(settings.codec.name);
       else writer.number(number);
+      const deadlineAt = writer.length;
       if (timeoutMs !== undefined) writer.number(Math.max(0, Math.ceil(timeoutMs)));
       if (options?.metadata !== undefined) writeMetadata(writer, options.metadata);
-      sent = session.send(writer, streamIn ? undefined : body, settings.codec, call);
-      call.head = call.waiting?.[0];
+      sent = outgoing.send(writer, streamIn ? undefined : body, settings.codec, call);
+      const head = call.waiting?.[0];
+      if (head !== undefined) {
+        call.head = head;
+        if (timeoutMs !== undefined) call.keepDeadline(head, deadlineAt, timeoutMs);
+      }
     } finally {
       this.#beginning = false;
       giveBackWriter(writer);
     }
     this.#pending.add(call);
-    if (sent === true) {
-      call.left = true;
-    } else {
-      sent.then(
-        () => {
-          call.left = true;
-        },
-        // The rest of a body whose beginning may be there: the peer must not wait for it.
-        (error: unknown) => this.cancel(call, error),
-      );
-    }
+    if (sent === true) call.left = true;
+    else this.#awaitLeaving(call, sent);
     if (timeoutMs !== undefined) call.setDeadline(timeoutMs);
     if (signal !== undefined) call.watch(signal);
     if (streamIn && this.#pending.get(id) !== undefined) void this.#pump(call, body);
@@ -188,17 +178,32 @@ export class Caller {
     return this.#lastNumber;
   }
 
+  // Closures stand apart from what runs for each call: see "Code that runs for each message" in CONTRIBUTING.md.
+
+  /** Made by a `toJSON` while the body of another call is encoded, whose number is given, but not used yet. */
   #beginLater(call: PendingCall, body: unknown, options: CallOptions | undefined): void {
-    try {
-      this.#begin(call, body, options);
-    } catch (error) {
-      call.reject(error);
-    }
+    queueMicrotask(() => {
+      try {
+        this.#begin(call, body, options);
+      } catch (error) {
+        call.reject(error);
+      }
+    });
+  }
+
+  #awaitLeaving(call: PendingCall, sent: Promise<void>): void {
+    sent.then(
+      () => {
+        call.left = true;
+      },
+      // The rest of a body whose beginning may be there: the peer must not wait for it.
+      (error: unknown) => this.cancel(call, error),
+    );
   }
 
   async #pump(call: PendingCall, source: AsyncIterable<unknown>): Promise<void> {
     try {
-      call.pump = new OutboundStream(this.#session.gate, (value) => this.#sendItem(call, value));
+      call.pump = new OutboundStream(this.#outgoing.gate, (value) => this.#sendItem(call, value));
       if (await call.pump.run(source)) this.#sendSimple(FRAME.end, call);
     } catch (error) {
       // The source of the stream failed, or an item could not be sent: the call cannot come to its end.
@@ -210,7 +215,7 @@ export class Caller {
     const writer = takeWriter();
     try {
       writer.start(FRAME.item, 0, call.id);
-      return this.#session.sendItem(writer, value, call.settings.codec, call);
+      return this.#outgoing.sendItem(writer, value, call.settings.codec, call);
     } finally {
       giveBackWriter(writer);
     }
@@ -223,12 +228,12 @@ export class Caller {
   /** A small frame for a call that has not ended. Where the connection is ending, so does the call. */
   #sendSimple(type: number, call: PendingCall, number?: number): void {
     if (this.#pending.get(call.id) === undefined) return;
-    this.#session.sendSimple(type, call.id, number, call);
+    this.#outgoing.sendSimple(type, call.id, number, call);
   }
 
   /** Ends a call from this side, and tells the peer, unless that has not heard of the call: then it never will. */
   cancel(call: PendingCall, error: unknown): void {
-    if (call.head?.waits !== true || !this.#session.withdraw(call)) this.#sendSimple(FRAME.cancel, call);
+    if (call.head?.waits !== true || !this.#outgoing.withdraw(call)) this.#sendSimple(FRAME.cancel, call);
     this.fail(call, error);
   }
 
@@ -240,7 +245,7 @@ export class Caller {
   #remove(call: PendingCall): boolean {
     if (!this.#pending.delete(call.id)) return false;
     call.release();
-    this.#session.cancelTransfer(call);
+    this.#outgoing.cancelTransfer(call);
     return true;
   }
 
@@ -277,7 +282,7 @@ export class Caller {
         receiveItem(call, reader, call.settings.budget);
         break;
       case FRAME.pieceToCaller:
-        receivePiece(call, reader, (read) => this.#settle(call, read));
+        this.#piece(call, reader);
         break;
       case FRAME.creditToCaller: {
         const bytes = reader.number();
@@ -298,6 +303,10 @@ export class Caller {
       return;
     }
     this.#settle(call, reader);
+  }
+
+  #piece(call: PendingCall, reader: FrameReader): void {
+    receivePiece(call, reader, (read) => this.#settle(call, read));
   }
 
   /** @param body the frame that it is the rest of, or what reads a body that came in pieces. */
@@ -343,4 +352,11 @@ export class Caller {
       this.#methods.set(name, this.#methods.size);
     }
   }
+}
+
+/** @throws TypeError that names the option; the metadata, and what is out of range, are looked at where they are used. */
+function checkCallOptions(options: CallOptions): void {
+  checkOptions('the options of a call', options);
+  checkSignal(options.signal);
+  checkFunction('onMetadata', options.onMetadata);
 }

@@ -1,7 +1,7 @@
 import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import type { Connection } from '../contract/connection.js';
-import { checkInteger } from '../contract/options.js';
+import { checkInteger, checkOptions } from '../contract/options.js';
 import { AssemblyBudget } from './assembly.js';
 import type { Caller } from './caller.js';
 import { type RpcTrace, rpcChannels } from './diagnostics.js';
@@ -13,7 +13,7 @@ import {
 } from './limits.js';
 import type { CallerSettings } from './pending-call.js';
 import { INITIAL_WINDOW, MAX_METHOD_BYTES } from './protocol.js';
-import { checkCodec, checkTimeout } from './rpc-errors.js';
+import { checkCodec, checkInterceptors, checkTimeout } from './rpc-errors.js';
 import type { CallOptions, Client, ServerStream, Service } from './service.js';
 import { RpcSession } from './session.js';
 
@@ -69,7 +69,8 @@ type MethodFunction = ((body?: unknown, options?: CallOptions) => ClientAnswer) 
  * The connection may serve calls of the peer at the same time. Calls fail with the error of the connection when that
  * ends: with `outcome: 'unknown'` where the request had left. They are never repeated.
  *
- * @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when the connection's messages go elsewhere.
+ * @throws TypeError or RangeError that names the option; VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when the connection's messages go
+ *   elsewhere.
  */
 export function client<S extends Service>(connection: Connection, options: ClientOptions = {}): Client<S> {
   const calls = new ClientCalls(connection, options);
@@ -95,6 +96,7 @@ class ClientCalls {
   readonly #interceptors: readonly ClientInterceptor[];
 
   constructor(connection: Connection, options: ClientOptions) {
+    checkOptions('options', options);
     if (options.timeoutMs !== undefined) checkTimeout(options.timeoutMs);
     this.#settings = {
       codec: checkCodec(options.codec ?? new MsgpackCodec()),
@@ -110,7 +112,7 @@ class ClientCalls {
         checkInteger('maxBodyBytes', options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES, 1, MAX_BODY_BYTES),
       ),
     };
-    this.#interceptors = options.interceptors ?? [];
+    this.#interceptors = checkInterceptors(options.interceptors ?? []);
     this.#connection = connection;
     this.#caller = RpcSession.of(connection).caller;
   }
@@ -148,6 +150,8 @@ class ClientCalls {
   }
 
   #traced({ kind, method, body, options }: ClientRequest): ClientAnswer {
+    checkOptions('the options of a call', options);
+    checkOptions('metadata', options.metadata);
     const metadata: Record<string, string> = { ...options.metadata };
     const trace: RpcTrace = { kind, method, connection: this.#connection, metadata };
     const withMetadata = { ...options, metadata };

@@ -1,10 +1,10 @@
 import { isVerbmqError } from '../contract/errors.js';
 import type { FrameWriter } from './frame-writer.js';
 import { type Metadata, writeMetadata } from './metadata.js';
+import type { Outgoing, Sender } from './outgoing.js';
 import { FLAG, FRAME, HEADER_BYTES, MAX_ERROR_TEXT_BYTES } from './protocol.js';
 import type { ErrorDescription } from './remote-error.js';
 import type { ServerSettings } from './server-core.js';
-import type { RpcSession, Sender } from './session.js';
 
 interface FailedCall extends Sender {
   readonly id: number;
@@ -24,7 +24,7 @@ export function writeError(
   error: unknown,
   thrown: boolean,
   settings: ServerSettings,
-  session: RpcSession,
+  outgoing: Outgoing,
 ): true | Promise<void> {
   const fromRpc = !thrown && isVerbmqError(error);
   const { code, reason, message, details } = fromRpc
@@ -46,12 +46,12 @@ export function writeError(
         start();
       }
     }
-    writeTexts(writer, session, code ?? 'ERR_VERBMQ_RPC_HANDLER_FAILED', reason, message);
+    writeTexts(writer, outgoing, code ?? 'ERR_VERBMQ_RPC_HANDLER_FAILED', reason, message);
   };
   head();
   if (details !== undefined) {
     try {
-      return session.sendWhole(writer, details, settings.codec);
+      return outgoing.sendWhole(writer, details, settings.codec);
     } catch (failure) {
       if (isVerbmqError(failure, 'ERR_VERBMQ_CLOSED')) throw failure;
       leftOut('details', failure);
@@ -59,25 +59,25 @@ export function writeError(
     }
   }
   try {
-    return session.sendHead(writer);
+    return outgoing.sendHead(writer);
   } catch (failure) {
     if (call.answerMetadata === undefined || isVerbmqError(failure, 'ERR_VERBMQ_CLOSED')) throw failure;
     leftOut('metadata', failure); // there is no room for them beside the error
     call.answerMetadata = undefined;
     head();
-    return session.sendHead(writer);
+    return outgoing.sendHead(writer);
   }
 }
 
 /** Code, reason and message of an error, which fit into a frame together, however short the messages of this connection are. */
 export function writeTexts(
   writer: FrameWriter,
-  session: RpcSession,
+  outgoing: Outgoing,
   code: string,
   reason: string,
   message: string,
 ): void {
-  const most = Math.min(MAX_ERROR_TEXT_BYTES, (session.frameBytes - HEADER_BYTES) / 3);
+  const most = Math.min(MAX_ERROR_TEXT_BYTES, (outgoing.frameBytes - HEADER_BYTES) / 3);
   writer.text(cut(code, most)).text(cut(reason, most)).text(cut(message, most));
 }
 

@@ -1,4 +1,4 @@
-import type { ReceiveMemory } from '../contract/connection.js';
+import type { ReceiveMemory } from '../contract/direct-receiver.js';
 
 /** A frame that the protocol does not allow: the connection has to end. */
 export class FrameError extends Error {}

@@ -1,3 +1,4 @@
+import type { MessageHead } from '../contract/message-head.js';
 import { TO_CALLER } from './protocol.js';
 
 const INITIAL_BYTES = 32 * 1024;
@@ -6,8 +7,9 @@ const INITIAL_BYTES = 32 * 1024;
 const KEPT_VIEW_BYTES = 512;
 
 /** Writes the head of a frame. Grows as needed; reused for every frame. */
-export class FrameWriter {
+export class FrameWriter implements MessageHead {
   bytes = Buffer.allocUnsafeSlow(INITIAL_BYTES);
+  words = new Int32Array(this.bytes.buffer);
   length = 0;
   /** The call of the frame. */
   id = 0;
@@ -82,12 +84,24 @@ export class FrameWriter {
     const larger = Buffer.allocUnsafeSlow(2 ** Math.ceil(Math.log2(needed)));
     larger.set(this.bytes.subarray(0, this.length));
     this.bytes = larger;
+    this.words = new Int32Array(larger.buffer);
     this.#views.length = 0;
   }
 
   #newView(): Uint8Array {
     return new Uint8Array(this.bytes.buffer, 0, this.length); // `subarray` of a Buffer costs several times as much
   }
+}
+
+/** Writes a number from 0 to 2^31 over one that is not smaller, in as many bytes. */
+export function replaceNumber(bytes: Uint8Array, at: number, value: number): void {
+  let place = at;
+  let rest = value;
+  for (; (bytes[place] as number) >= 0x80; place++) {
+    bytes[place] = (rest & 0x7f) | 0x80;
+    rest >>>= 7;
+  }
+  bytes[place] = rest;
 }
 
 let free: FrameWriter | undefined = new FrameWriter();

@@ -1,10 +1,21 @@
 import { type RpcTrace, rpcChannels } from './diagnostics.js';
-import type { ServerCall } from './server-call.js';
 import type { ServerInterceptor, ServerSettings } from './server-core.js';
-import type { Handler } from './service.js';
+import type { CallContext, Handler } from './service.js';
+
+/** A call while its handler runs. */
+export interface HandledCall extends CallContext {
+  readonly wantsStream: boolean;
+  /** Called once, when the call is over. */
+  onOver: ((error?: unknown) => void) | undefined;
+}
 
 /** Calls a handler, through the interceptors and under the eyes of whoever traces. */
-export function invoke(settings: ServerSettings, handler: Handler, body: unknown, call: ServerCall): unknown {
+export function invoke(
+  settings: ServerSettings,
+  handler: Handler,
+  body: unknown,
+  call: HandledCall,
+): unknown {
   if (rpcChannels.server.hasSubscribers) {
     return traced(call, () => intercept(settings.interceptors, 0, handler, body, call));
   }
@@ -17,7 +28,7 @@ function intercept(
   index: number,
   handler: Handler,
   body: unknown,
-  call: ServerCall,
+  call: HandledCall,
 ): unknown {
   const interceptor = interceptors[index];
   if (interceptor === undefined) return handler(body, call);
@@ -25,7 +36,7 @@ function intercept(
 }
 
 /** The trace lasts until the call is over, which for a stream is long after its handler has returned. */
-function traced(call: ServerCall, run: () => unknown): unknown {
+function traced(call: HandledCall, run: () => unknown): unknown {
   const trace: RpcTrace = {
     method: call.method,
     connection: call.connection,

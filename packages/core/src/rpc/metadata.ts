@@ -1,3 +1,4 @@
+import { checkOptions } from '../contract/options.js';
 import { FrameError, type FrameReader } from './frame-reader.js';
 import type { FrameWriter } from './frame-writer.js';
 import { MAX_METADATA_BYTES } from './protocol.js';
@@ -9,6 +10,7 @@ export type Metadata = Readonly<Record<string, string>>;
  * @throws TypeError when `metadata` is not an object of strings, RangeError when it is too large.
  */
 export function writeMetadata(writer: FrameWriter, metadata: Metadata): void {
+  checkOptions('metadata', metadata);
   const names = Object.keys(metadata);
   const start = writer.length;
   writer.number(names.length);

@@ -4,13 +4,13 @@ import type { WaitingSend } from '../contract/send-queue.js';
 import { type Abortable, unwatchSignal, watchSignal } from './abort-hub.js';
 import type { Assembly, AssemblyBudget } from './assembly.js';
 import type { Transfer } from './bulk-lane.js';
-import type { Caller } from './caller.js';
+import { replaceNumber } from './frame-writer.js';
 import type { InboundStream } from './inbound-stream.js';
 import type { IncomingCall } from './incoming.js';
 import type { Metadata } from './metadata.js';
 import type { OutboundStream } from './outbound-stream.js';
+import type { Sender } from './outgoing.js';
 import { cancelledError } from './rpc-errors.js';
-import type { Sender } from './session.js';
 import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.js';
 
 /** What a client has chosen. */
@@ -20,6 +20,12 @@ export interface CallerSettings {
   readonly maxPendingCalls: number;
   readonly streamWindowBytes: number;
   readonly budget: AssemblyBudget;
+}
+
+/** The side that makes calls, as one of them sees it. */
+export interface CallingSide {
+  /** Ends `call` with `error`, and tells the peer. */
+  cancel(call: PendingCall, error: unknown): void;
 }
 
 /** A call that waits for its answer, at the side that made it. */
@@ -42,12 +48,12 @@ export class PendingCall implements Abortable, IncomingCall, Sender {
   #resolve: (value: unknown) => void;
   #reject: (error: unknown) => void;
 
-  readonly caller: Caller;
+  readonly caller: CallingSide;
   readonly settings: CallerSettings;
   readonly method: string;
 
   constructor(
-    caller: Caller,
+    caller: CallingSide,
     settings: CallerSettings,
     method: string,
     resolve: (value: unknown) => void,
@@ -82,6 +88,15 @@ export class PendingCall implements Abortable, IncomingCall, Sender {
         }),
       );
     });
+  }
+
+  /** The request waits in `head`, where its time stands at `at`: it says what is left of that when it leaves. */
+  keepDeadline(head: WaitingSend, at: number, timeoutMs: number): void {
+    const deadline = performance.now() + timeoutMs;
+    head.onSubmit = () => {
+      const leftMs = Math.max(0, Math.min(timeoutMs, deadline - performance.now()));
+      replaceNumber(head.data, at, Math.ceil(leftMs));
+    };
   }
 
   watch(signal: AbortSignal): void {

@@ -62,8 +62,14 @@ export const ITEM_OVERHEAD = 64;
 /** A header, call id and all, without metadata and names, is never longer, in bytes. */
 export const HEADER_BYTES = 48;
 
-/** Bodies up to this length travel in the frame itself, longer ones in pieces of this length. */
-export const PIECE_BYTES = 64 * 1024;
+/** The longest frame whose body is not in pieces, in bytes: longer ones would keep other calls waiting. */
+export const FRAME_BYTES = 64 * 1024;
+
+/**
+ * The longest piece of a body, with its head, in bytes: a quarter of 1 MiB, for each costs a message and, where the transport is a
+ * socket, half of a write. In memory that a transport has registered, where there is little of it, a piece is a frame like others.
+ */
+export const PIECE_BYTES = 256 * 1024 + HEADER_BYTES;
 
 /** Connections whose messages are shorter cannot be used: there would be no room for the code of an error, or a piece of a body. */
 export const LEAST_MESSAGE_BYTES = 256;

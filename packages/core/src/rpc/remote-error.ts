@@ -7,6 +7,7 @@ export class RemoteError extends Error {
   readonly code: string;
   /** The `details` of the error that was thrown. */
   readonly details: unknown;
+  /** The method that was called. */
   readonly method: string;
 
   constructor(method: string, code: string, message: string, details: unknown) {

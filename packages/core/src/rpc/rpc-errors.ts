@@ -69,13 +69,23 @@ export function codecError(own: string, peer: string): VerbmqError {
   );
 }
 
-/** @throws TypeError or RangeError for a codec that cannot be told of. */
+/** @throws TypeError or RangeError for what is no codec, or cannot be told of. */
 export function checkCodec(codec: Codec): Codec {
-  if (typeof codec.name !== 'string') throw new TypeError('a codec has a name');
+  const { name, encode, encodeInto = encode, decode } = codec as Partial<Codec>;
+  const isCodec = [encode, encodeInto, decode].every((method) => typeof method === 'function');
+  if (typeof name !== 'string' || !isCodec)
+    throw new TypeError('codec must have a name, and the methods encode and decode (see Codec)');
   if (Buffer.byteLength(codec.name) > MAX_METHOD_BYTES) {
     throw new RangeError(`the name of a codec may have ${MAX_METHOD_BYTES} bytes at most`);
   }
   return codec;
+}
+
+/** @throws TypeError for what is no array of functions. */
+export function checkInterceptors<T>(interceptors: readonly T[]): readonly T[] {
+  if (!Array.isArray(interceptors) || interceptors.some((each) => typeof each !== 'function'))
+    throw new TypeError('interceptors must be an array of functions');
+  return interceptors;
 }
 
 export function closedError(end: VerbmqError): VerbmqError {

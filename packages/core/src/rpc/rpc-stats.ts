@@ -15,11 +15,11 @@ export interface RpcConnectionStats {
 
 /** @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when the connection is used for something else. */
 export function rpcStats(connection: Connection): RpcConnectionStats {
-  const { caller, callee, backlog } = RpcSession.of(connection);
+  const { caller, callee, outgoing } = RpcSession.of(connection);
   return {
     pendingCalls: caller.pendingCalls,
     runningCalls: callee.runningCalls,
     lateAnswers: caller.lateAnswers,
-    backlogBytes: backlog.bytes,
+    backlogBytes: outgoing.backlog.bytes,
   };
 }

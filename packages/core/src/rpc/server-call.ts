@@ -6,18 +6,16 @@ import type { WaitingSend } from '../contract/send-queue.js';
 import type { Assembly } from './assembly.js';
 import { isAsyncIterable, isThenable } from './body.js';
 import type { Transfer } from './bulk-lane.js';
-import type { Callee } from './callee.js';
 import { writeError } from './error-frame.js';
 import { giveBackWriter, takeWriter } from './frame-writer.js';
 import type { InboundStream } from './inbound-stream.js';
 import type { IncomingCall } from './incoming.js';
-import { invoke } from './invoke.js';
+import { type HandledCall, invoke } from './invoke.js';
 import { type Metadata, writeMetadata } from './metadata.js';
 import { leaveUnread, OutboundStream, type SentItem } from './outbound-stream.js';
+import type { Outgoing, Sender } from './outgoing.js';
 import { FLAG, FRAME } from './protocol.js';
-import type { Method } from './server-core.js';
-import type { CallContext } from './service.js';
-import type { Sender } from './session.js';
+import type { Method, ServerCore } from './server-core.js';
 import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
@@ -26,11 +24,20 @@ const { result: RESULT } = FRAME;
 
 const NO_METADATA: Metadata = Object.freeze(Object.create(null));
 
+/** The side that answers calls, as one of them sees it. */
+export interface AnsweringSide {
+  readonly outgoing: Outgoing;
+  readonly server: ServerCore;
+  /** From now on `call` can be cancelled, and a server that drains waits for it. */
+  track(call: ServerCall): void;
+  untrack(call: ServerCall): void;
+}
+
 /**
  * A call at the side that answers it, and what its handler gets to know of it. One whose handler answers at once leaves no
  * trace: it is entered nowhere, and has no timer.
  */
-export class ServerCall implements CallContext, IncomingCall, Sender {
+export class ServerCall implements HandledCall, IncomingCall, Sender {
   readonly id: number;
   inbound: InboundStream | undefined = undefined;
   assembly: Assembly | undefined = undefined;
@@ -38,10 +45,9 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
   transfer: Transfer | undefined = undefined;
   waiting: WaitingSend[] | undefined = undefined;
   answerMetadata: Metadata | undefined = undefined;
-  /** Called once, when the call is over. */
   onOver: ((error?: unknown) => void) | undefined = undefined;
 
-  readonly #callee: Callee;
+  readonly #callee: AnsweringSide;
   readonly #method: Method;
   readonly #wantsStream: boolean;
   readonly #metadata: Metadata | undefined;
@@ -55,7 +61,7 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
   #endedBy: unknown = undefined;
 
   constructor(
-    callee: Callee,
+    callee: AnsweringSide,
     method: Method,
     id: number,
     wantsStream: boolean,
@@ -75,7 +81,7 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
   }
 
   get connection(): Connection {
-    return this.#callee.session.connection;
+    return this.#callee.outgoing.connection;
   }
 
   get metadata(): Metadata {
@@ -190,7 +196,7 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
 
   /** What sends the stream of this call, and keeps what the caller grants before the handler has returned one. */
   #outbound(): OutboundStream {
-    this.#pump ??= new OutboundStream(this.#callee.session.gate, (value) => this.#sendItem(value));
+    this.#pump ??= new OutboundStream(this.#callee.outgoing.gate, (value) => this.#sendItem(value));
     return this.#pump;
   }
 
@@ -198,7 +204,7 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
     const writer = takeWriter();
     try {
       writer.start(FRAME.itemToCaller, 0, this.id);
-      return this.#callee.session.sendItem(writer, value, this.#callee.server.settings.codec, this);
+      return this.#callee.outgoing.sendItem(writer, value, this.#callee.server.settings.codec, this);
     } finally {
       giveBackWriter(writer);
     }
@@ -206,13 +212,13 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
 
   #answer(value: unknown): void {
     if (this.#over) return;
-    const { server, session } = this.#callee;
+    const { server, outgoing } = this.#callee;
     const writer = takeWriter();
     let sent: true | Promise<void>;
     try {
       writer.start(RESULT, this.answerMetadata === undefined ? 0 : METADATA, this.id);
       if (this.answerMetadata !== undefined) writeMetadata(writer, this.answerMetadata);
-      sent = session.send(writer, value, server.settings.codec, this);
+      sent = outgoing.send(writer, value, server.settings.codec, this);
     } catch (error) {
       // What cannot be sent fails this call alone. On a connection that is ending nobody can be told.
       this.answerMetadata = undefined;
@@ -231,10 +237,10 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
    */
   fail(error: unknown, thrown = false): void {
     if (this.#over) return;
-    const { server, session } = this.#callee;
+    const { server, outgoing } = this.#callee;
     server.failed++;
     if (thrown) server.settings.logger.warn({ method: this.method, err: error }, 'a handler failed');
-    session.cancelTransfer(this);
+    outgoing.cancelTransfer(this);
     const sent = this.#sendError(error, thrown);
     const reason = error === undefined ? new Error(`${this.method} failed with undefined`) : error;
     this.#abort(reason);
@@ -242,14 +248,14 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
   }
 
   #sendError(error: unknown, thrown: boolean): true | Promise<void> {
-    const { server, session } = this.#callee;
+    const { server, outgoing } = this.#callee;
     const writer = takeWriter();
     try {
-      return writeError(writer, this, error, thrown, server.settings, session);
+      return writeError(writer, this, error, thrown, server.settings, outgoing);
     } catch (failure) {
       // On a connection that is ending nobody can be told. On any other nobody must be left to wait.
       if (!isVerbmqError(failure, 'ERR_VERBMQ_CLOSED'))
-        session.connection.abort('rpc: an error cannot be sent');
+        outgoing.connection.abort('rpc: an error cannot be sent');
       return true;
     } finally {
       giveBackWriter(writer);
@@ -260,15 +266,15 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
   giveUp(error: VerbmqError): void {
     if (!this.#over) {
       this.fail(error);
-    } else if (this.#callee.session.cancelTransfer(this)) {
+    } else if (this.#callee.outgoing.cancelTransfer(this)) {
       this.#tell(error);
     }
   }
 
   /** As `giveUp`, without a word to the caller, who is gone or does not wait any more. */
   cancel(error: unknown): void {
-    this.#callee.session.withdraw(this);
-    this.#callee.session.cancelTransfer(this);
+    this.#callee.outgoing.withdraw(this);
+    this.#callee.outgoing.cancelTransfer(this);
     if (this.#over) return;
     this.#abort(error);
     this.#finish(true, error);
@@ -303,13 +309,18 @@ export class ServerCall implements CallContext, IncomingCall, Sender {
       if (this.#tracked) this.#leave();
       return;
     }
+    this.#leaveWhen(sent);
+  }
+
+  // Its closures stand apart from what runs for each call: see "Code that runs for each message" in CONTRIBUTING.md.
+  #leaveWhen(sent: Promise<void>): void {
     this.#enter();
     sent.then(
       () => this.#leave(),
       (failure: unknown) => {
         // The rest of an answer of which the caller has the beginning. When the connection has ended, nobody can be told.
-        const { server, session } = this.#callee;
-        session.cancelTransfer(this);
+        const { server, outgoing } = this.#callee;
+        outgoing.cancelTransfer(this);
         if (!isVerbmqError(failure)) {
           server.settings.logger.warn({ method: this.method, err: failure }, 'an answer could not be sent');
         }

@@ -4,7 +4,7 @@ import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { Listener } from '../contract/listener.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
-import { checkInteger } from '../contract/options.js';
+import { checkFunction, checkInteger, checkLogger, checkOptions, describe } from '../contract/options.js';
 import {
   DEFAULT_BACKLOG_TIMEOUT_MS,
   DEFAULT_MAX_BACKLOG_BYTES,
@@ -15,7 +15,7 @@ import {
 } from './limits.js';
 import { INITIAL_WINDOW, MAX_METHOD_BYTES, MAX_METHODS } from './protocol.js';
 import { describeError, type ErrorDescription } from './remote-error.js';
-import { checkCodec, checkTimeout } from './rpc-errors.js';
+import { checkCodec, checkInterceptors, checkTimeout } from './rpc-errors.js';
 import { type Method, ServerCore, type ServerInterceptor } from './server-core.js';
 import type { Service } from './service.js';
 import { RpcSession } from './session.js';
@@ -44,8 +44,9 @@ export interface ServeOptions {
    */
   readonly maxBacklogBytes?: number;
   /**
-   * A caller that calls beyond `maxBacklogBytes` when none of the answers has left for so long does not read at all: its
-   * connection is ended, as it is when 64 MiB of refusals wait for it. In milliseconds. Default 10,000.
+   * A caller that goes on calling beyond `maxBacklogBytes` for so long, while none of the answers leaves, does not read at all: its
+   * connection is ended, as it is when 64 MiB of refusals wait for it. Time in which it does not call counts for a tenth of that at most.
+   * In milliseconds. Default 10,000.
    */
   readonly backlogTimeoutMs?: number;
   /** How far each stream of a caller may be ahead of its handler, in bytes. Default 256 KiB, at least 64 KiB. */
@@ -62,12 +63,14 @@ export interface ServeOptions {
 
 /** Counters of a server since it was made. A snapshot. */
 export interface RpcServerStats {
+  /** Those that it serves. */
   readonly connections: number;
   /** Calls whose answer has not left. Those whose handler answers at once are never among them. */
   readonly running: number;
+  /** Calls that were answered, and those that ended with an error. */
   readonly handled: number;
   readonly failed: number;
-  /** Calls that did not run: unknown methods, and those over a limit. */
+  /** Calls that did not run: unknown methods, another codec, and those over a limit. */
   readonly refused: number;
 }
 
@@ -100,6 +103,11 @@ export class RpcServer implements AsyncDisposable {
   readonly #connections = new Set<Connection>();
 
   constructor(service: Service, options: ServeOptions) {
+    checkOptions('options', options);
+    checkFunction('describeError', options.describeError);
+    checkLogger(options.logger);
+    const { exposeStacks = false } = options;
+    if (typeof exposeStacks !== 'boolean') throw new TypeError('exposeStacks must be a boolean');
     const integer = (name: keyof ServeOptions, otherwise: number, min: number, max: number): number =>
       checkInteger(name, options[name] ?? otherwise, min, max);
     this.#core = new ServerCore(methodsOf(service), {
@@ -115,9 +123,9 @@ export class RpcServer implements AsyncDisposable {
         INITIAL_WINDOW,
         MAX_WINDOW_BYTES,
       ),
-      interceptors: options.interceptors ?? [],
+      interceptors: checkInterceptors(options.interceptors ?? []),
       describeError: options.describeError ?? describeError,
-      exposeStacks: options.exposeStacks ?? false,
+      exposeStacks,
       logger: guarded(options.logger ?? silentLogger).child({ part: 'rpc' }),
     });
   }
@@ -160,7 +168,11 @@ export class RpcServer implements AsyncDisposable {
     await Promise.allSettled([...this.#connections].map((connection) => connection.drain()));
   }
 
-  /** Stops listening, drains, and closes the connections that it serves. */
+  /**
+   * Stops listening, drains, and closes the connections that it serves.
+   * @param timeoutMs as for {@link drain}.
+   * @throws (by rejecting) TypeError or RangeError for a time that is none.
+   */
   async close(timeoutMs?: number): Promise<void> {
     if (timeoutMs !== undefined) checkTimeout(timeoutMs);
     const listeners = [...this.#listeners].map((listener) => listener.close());
@@ -168,10 +180,12 @@ export class RpcServer implements AsyncDisposable {
     await Promise.all([...listeners, ...[...this.#connections].map((connection) => connection.close())]);
   }
 
+  /** The same as {@link close}, without a time limit. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
+  /** Counters, as they are at this moment. */
   stats(): RpcServerStats {
     const { running, handled, failed, refused } = this.#core;
     return { connections: this.#connections.size, running, handled, failed, refused };
@@ -199,7 +213,9 @@ export class RpcServer implements AsyncDisposable {
   }
 
   #giveUp(): void {
-    const error = new VerbmqError('ERR_VERBMQ_CANCELLED', 'the server shut down before the call was done');
+    const error = new VerbmqError('ERR_VERBMQ_CANCELLED', 'the server shut down before the call was done', {
+      reason: 'draining',
+    });
     for (const connection of this.#connections) RpcSession.of(connection).callee.giveUp(error);
   }
 }
@@ -216,7 +232,14 @@ async function within(timeoutMs: number, done: Promise<void>): Promise<boolean> 
 }
 
 function methodsOf(service: Service): Method[] {
+  if (typeof service !== 'object' || service === null)
+    throw new TypeError(`a service is an object of functions, not ${describe(service)}`);
   const names = Object.keys(service);
+  if (names.length === 0 && !isPlain(service)) {
+    throw new TypeError(
+      'a service is an object of functions: what it inherits, as from a class, is not served',
+    );
+  }
   if (names.length > MAX_METHODS) throw new RangeError(`a service may have ${MAX_METHODS} methods at most`);
   return names.map((name) => {
     const handler = service[name];
@@ -228,4 +251,9 @@ function methodsOf(service: Service): Method[] {
     }
     return { name, handler: handler.bind(service) };
   });
+}
+
+function isPlain(service: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(service);
+  return prototype === null || prototype === Object.prototype;
 }

@@ -3,7 +3,9 @@ import type { Metadata } from './metadata.js';
 
 /** What a handler knows of the call that it answers. */
 export interface CallContext {
+  /** Its name in the service. */
   readonly method: string;
+  /** The one that the call came on. */
   readonly connection: Connection;
   /** What the caller sent beside the body. */
   readonly metadata: Metadata;
@@ -25,11 +27,12 @@ export interface CallContext {
 // biome-ignore lint/suspicious/noExplicitAny: a handler of any body is a handler; its own types are kept and inferred from
 export type Handler = (body: any, context: CallContext) => unknown;
 
-/** Methods by name. */
+/** Methods by name: the own functions of an object. What it inherits, as from a class, is not served. */
 export type Service = Readonly<Record<string, Handler>>;
 
 /** An answer in many items. Leaving the loop, or `cancel()`, ends the call. */
 export interface ServerStream<Item> extends AsyncIterableIterator<Item, undefined> {
+  /** Ends the call at once; who waits for an item gets `ERR_VERBMQ_CANCELLED`, whose cause is `reason`. */
   cancel(reason?: unknown): void;
   return(): Promise<IteratorResult<Item, undefined>>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -41,6 +44,7 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined;
   /** Cancels the call, and fires the handler's signal. */
   readonly signal?: AbortSignal | undefined;
+  /** Travels beside the body, to the handler's `context.metadata`. */
   readonly metadata?: Metadata | undefined;
   /** Called with what the handler sent beside its answer or error, before the call settles. */
   readonly onMetadata?: ((metadata: Metadata) => void) | undefined;

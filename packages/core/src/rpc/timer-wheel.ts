@@ -2,6 +2,9 @@
 const TICK_MS = 8;
 const SLOTS = 256;
 
+/** A wheel that is further behind than this waited for a process that was busy, in ticks. */
+const PROMPT_TICKS = 3;
+
 /** A timer; a link in the list of its slot. */
 export interface WheelTimer {
   due: number;
@@ -15,6 +18,8 @@ const slots: (WheelTimer | undefined)[] = new Array(SLOTS).fill(undefined);
 let count = 0;
 let turned = 0;
 let ticking: NodeJS.Timeout | undefined;
+/** The timers that are due wait until what has arrived was read. */
+let reads = false;
 
 /**
  * Deadlines of calls, shared by all of the process: setting and clearing one is a few assignments, and one timer of Node
@@ -55,6 +60,20 @@ function turn(): void {
     ticking = undefined;
     return;
   }
+  if (reads) return;
+  if (Math.floor(performance.now() / TICK_MS) - turned <= PROMPT_TICKS) {
+    fireAll();
+    return;
+  }
+  // What a timer waits for may have arrived in time, while nobody had time to look.
+  reads = true;
+  setImmediate(() => {
+    reads = false;
+    fireAll();
+  });
+}
+
+function fireAll(): void {
   const now = performance.now();
   const target = Math.floor(now / TICK_MS);
   const steps = Math.min(target - turned, SLOTS);

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Resumer } from '../../src/auto/resumer.js';
 import { type Connection, ERROR_CODES, VerbmqError } from '../../src/index.js';
 
@@ -57,5 +57,58 @@ describe('an attempt to resume that fails', () => {
   test('within TLS, without a word of the peer, is followed by another one', async () => {
     const error = new VerbmqError('ERR_VERBMQ_TLS', 'it hung up', { retryable: true });
     expect(await after(error)).toBe('attempted again');
+  });
+});
+
+describe('the times between attempts', () => {
+  const BASE = {} as Connection;
+  const refused = (): Promise<Connection> =>
+    Promise.reject(new VerbmqError('ERR_VERBMQ_CONNECT_FAILED', 'nobody is there'));
+  const hanging = (signal: AbortSignal): Promise<Connection> =>
+    new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+
+  /** What passes between attempts, to 10 ms, when each pause is so large a part of what it may be. */
+  function scene(part: number) {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const random = vi.spyOn(Math, 'random').mockReturnValue(part);
+    onTestFinished(() => {
+      random.mockRestore();
+      vi.useRealTimers();
+    });
+    let attempt: (signal: AbortSignal) => Promise<Connection>;
+    let times: number[];
+    const resumer = new Resumer(600_000, 1000, 5000, {
+      reconnect: (signal) => {
+        times.push(performance.now());
+        return attempt(signal);
+      },
+      resumed: () => {},
+      failed: (error) => {
+        throw error;
+      },
+    });
+    onTestFinished(() => resumer.stop());
+    return async (how: typeof attempt, forMs: number): Promise<number[]> => {
+      attempt = how;
+      times = [performance.now()];
+      resumer.start(LOST);
+      await vi.advanceTimersByTimeAsync(forMs);
+      attempt = async () => BASE;
+      await vi.advanceTimersByTimeAsync(20_000);
+      return times.slice(1).map((at, n) => Math.round((at - (times[n] as number)) / 10) * 10);
+    };
+  }
+
+  test('grow up to the longest, and begin anew when the session was resumed', async () => {
+    const attempts = scene(1);
+    const pauses = [50, 100, 200, 400, 800, 1000, 1000];
+    expect(await attempts(refused, 3000)).toEqual(pauses);
+    expect(await attempts(refused, 700)).toEqual(pauses.slice(0, 4));
+  });
+
+  test('which hang, are twice as long each time up to the longest attempt, and begin anew as well', async () => {
+    const attempts = scene(0);
+    expect(await attempts(hanging, 16_500)).toEqual([0, 1000, 2000, 4000, 5000, 5000]);
+    expect(await attempts(hanging, 2500)).toEqual([0, 1000, 2000]);
   });
 });
