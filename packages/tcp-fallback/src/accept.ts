@@ -11,6 +11,7 @@ export async function openListener(
   link: Link,
   limits: TcpListenerLimits,
   tlsOptions: TlsOptions | undefined,
+  signal: AbortSignal,
   connected: (connection: TcpConnection) => void,
 ): Promise<TcpListener> {
   // What cannot be used is found before anything is listened on.
@@ -25,7 +26,7 @@ export async function openListener(
   const create = (): Server => net.createServer({ allowHalfOpen, noDelay: true }, (socket) => accept(socket));
   const opened: Server[] = [];
   try {
-    const endpoints = await openEndpoints(link.address, create);
+    const endpoints = await openEndpoints(link.address, create, signal);
     opened.push(...endpoints.servers);
     const listener = new TcpListener(endpoints, link, limits, connected);
     accept =

@@ -3,7 +3,7 @@ import { lstat, rm } from 'node:fs/promises';
 import net, { type Server } from 'node:net';
 import type { HostAddress, PathAddress, ResolvedAddress } from '@verbmq/core';
 import { VerbmqError } from '@verbmq/core';
-import { listenError } from '@verbmq/core/transport-kit';
+import { listenError, unlessAborted } from '@verbmq/core/transport-kit';
 import { describeEndpoint } from './link.js';
 import { withPathLock } from './path-lock.js';
 
@@ -23,11 +23,19 @@ const PORT_ATTEMPTS = 10;
 /** sun_path is 108 bytes with its final NUL (unix(7)). */
 const MAX_PATH_BYTES = 107;
 
-/** Listens on an address: on all of them where a name has several. `create` makes the servers. */
-export async function openEndpoints(address: ResolvedAddress, create: () => Server): Promise<Endpoints> {
+/**
+ * Listens on an address: on all of them where a name has several. `create` makes the servers. Does not wait for a resolver when `signal`
+ * aborts, and rejects with its reason.
+ */
+export async function openEndpoints(
+  address: ResolvedAddress,
+  create: () => Server,
+  signal: AbortSignal,
+): Promise<Endpoints> {
   try {
-    return 'path' in address ? await openPath(address.path, create) : await openHost(address, create);
+    return 'path' in address ? await openPath(address.path, create) : await openHost(address, create, signal);
   } catch (error) {
+    if (signal.aborted) throw signal.reason;
     throw listenError(describeEndpoint(address), error);
   }
 }
@@ -37,8 +45,12 @@ export function closeEndpoints(servers: readonly Server[]): void {
   for (const server of servers) server.close();
 }
 
-async function openHost({ host, port }: HostAddress, create: () => Server): Promise<Endpoints> {
-  const hosts = net.isIP(host) !== 0 ? [host] : await resolveAll(host);
+async function openHost(
+  { host, port }: HostAddress,
+  create: () => Server,
+  signal: AbortSignal,
+): Promise<Endpoints> {
+  const hosts = net.isIP(host) !== 0 ? [host] : await unlessAborted(resolveAll(host), signal);
   for (let attempt = 1; ; attempt++) {
     try {
       return await openAll(host, hosts, port, create);

@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 import type { HostAddress, PathAddress, ResolvedAddress } from '@verbmq/core';
 import type { ResolvedConnectionOptions } from '@verbmq/core/transport-kit';
-import type { HandshakeResult } from './handshake.js';
 import type { Hello } from './hello.js';
 import type { ResolvedWindows } from './options.js';
 import { TCP_CAPABILITIES, TcpConnection } from './tcp-connection.js';
@@ -27,7 +26,7 @@ export function connectionOf(
   link: Link,
   direction: 'in' | 'out',
   socket: Socket,
-  { peer }: HandshakeResult,
+  { peer }: { readonly peer: Hello },
 ): TcpConnection {
   const own = ownHello(link);
   const init = {

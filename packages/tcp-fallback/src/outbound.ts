@@ -130,14 +130,14 @@ export class Outbound {
   }
 
   /** Takes a message as `Connection._submitBehind` does; `undefined` where it must be in one piece. */
-  messageBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean | undefined {
+  messageBehind(head: Uint8Array, headerBytes: number, data: Uint8Array): boolean | undefined {
     if (this.bufferedBytes >= this.#highWaterMarkBytes) return false;
     const length = headerBytes + data.length;
     if (length > COPY_LIMIT_BYTES || !this.#messages.empty) return undefined;
     if (length > this.#credit.payloadBytes) return false;
     this.#credit.take(length);
     this.#makeRoom(length);
-    this.#builder.frameBehind(FrameType.DATA, memory, at, headerBytes, data);
+    this.#builder.frameBehind(FrameType.DATA, head, headerBytes, data);
     if (!this.#scheduled && !this.#held) this.schedule();
     return true;
   }

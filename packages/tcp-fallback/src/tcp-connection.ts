@@ -7,6 +7,7 @@ import {
   Heartbeat,
   isReused,
   MemoryRegions,
+  type MessageHead,
   type ResolvedMemoryAccess,
 } from '@verbmq/core/transport-kit';
 import { discardChunk } from './discard-chunk.js';
@@ -126,15 +127,10 @@ export class TcpConnection extends Connection {
     return this.#outbound.message(data, lease !== undefined, mayBorrow);
   }
 
-  protected override _submitBehind(
-    memory: Uint8Array,
-    at: number,
-    headerBytes: number,
-    data: Uint8Array,
-  ): boolean {
+  protected override _submitBehind(head: MessageHead, headerBytes: number, data: Uint8Array): boolean {
     return (
-      this.#outbound.messageBehind(memory, at, headerBytes, data) ??
-      super._submitBehind(memory, at, headerBytes, data)
+      this.#outbound.messageBehind(head.bytes, headerBytes, data) ??
+      super._submitBehind(head, headerBytes, data)
     );
   }
 

@@ -48,7 +48,9 @@ export class TcpTransport extends Transport<TcpListenOptions, TcpConnectOptions,
       maxHandshakes: limit('maxHandshakes', options.maxHandshakes, DEFAULT_MAX_HANDSHAKES),
     };
     const tls = link.kind === 'tls' ? checkServerIdentity(options.tls) : undefined;
-    return openListener({ ...link, address }, limits, tls, (connection) => this._opened(connection));
+    return openListener({ ...link, address }, limits, tls, request.signal, (connection) =>
+      this._opened(connection),
+    );
   }
 
   protected override async _connect(attempt: ConnectAttempt<TcpConnectOptions>): Promise<Connection> {
