@@ -35,6 +35,7 @@
         "cpp/engine/socket_address.cc",
         "cpp/engine/wire.cc",
         "cpp/napi/addon.cc",
+        "cpp/napi/driver_threads.cc",
         "cpp/napi/engine_memory.cc",
         "cpp/napi/engine_object.cc",
         "cpp/napi/loop_driver.cc",
@@ -48,9 +49,11 @@
       "cflags_cc!": ["-fno-exceptions", "-std=gnu++17", "-std=gnu++20", "-fno-rtti"],
       "cflags_cc": ["-std=c++17", "-fexceptions", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
       "libraries": ["-ldl"],
+      # A worker thread unloads what it alone has loaded, and threads for drivers may outlive it.
+      "ldflags": ["-Wl,-z,nodelete"],
       "conditions": [
         ["verbmq_sanitize==1", {
-          "cflags_cc": ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined", "-g", "-O1"],
+          "cflags_cc": ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined", "-g1", "-O1"],
           "ldflags": ["-fsanitize=address,undefined"]
         }]
       ]

@@ -11,6 +11,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../support/simulated-device.js';
 import { errno, SHORT, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -77,7 +78,7 @@ await onSimulatedDevice('rxe', (device) => {
     return errors;
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('on a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('on a device like %s', (personality) => {
     /** What each call is made to say, and when: once in the beginning, in the middle and at the end, and for ever. */
     async function failAtEachMoment(
       symbol: string,

@@ -11,6 +11,7 @@ import {
   type Personality,
   resetForTest,
   type SimulatedDevice,
+  TESTED_PERSONALITIES,
 } from '../support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -171,7 +172,7 @@ await onSimulatedDevice('rxe', (device) => {
     },
   );
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+  describe.each<Personality>(TESTED_PERSONALITIES)(
     'a side that is connected and waits for the first frame on a device like %s',
     (personality) => {
       test.each(EVENTS)('is told %s', async (event) => {

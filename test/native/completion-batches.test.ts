@@ -9,6 +9,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -39,7 +40,7 @@ await onSimulatedDevice('rxe', (device) => {
     return made;
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('a batch of a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('a batch of a device like %s', (personality) => {
     describe.each(Object.entries(CompletionStatus))('in which a send fails (%s)', (_name, status) => {
       // The device completes the work of the oldest connection first.
       test.each([

@@ -1,16 +1,22 @@
 // Thousands of connections that come and go: nothing may stay, in the device or in the process.
 import { describe, expect, test } from 'vitest';
 import { numbered } from '../support/messages.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import { scaled } from '../support/set-up.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
 const AT_ONCE = 8;
-const ROUNDS = 250;
+const ROUNDS = scaled(250);
 
 await onSimulatedDevice('rxe', (device) => {
   test.each<Personality>(['rxe', 'siw'])(
-    'two thousand connections over a device like %s leave nothing',
+    `${ROUNDS * AT_ONCE} connections over a device like %s leave nothing`,
     async (personality) => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device, { receiveSlots: 8, sendSlots: 8 });
@@ -41,7 +47,7 @@ await onSimulatedDevice('rxe', (device) => {
   );
 
   // The device is opened with the first connection over it, and given back with the last.
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('a device like %s', (personality) => {
     test('is held by nothing when nothing is connected over it', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device);

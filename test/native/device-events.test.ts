@@ -13,6 +13,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -63,7 +64,7 @@ async function codeAtEnd(connection: Connection): Promise<string | undefined> {
 }
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('a device like %s', (personality) => {
     test.each([
       // Soft-iWARP means that the TCP connection below was reset.
       ['queuePairFatal', personality === 'siw' ? 'ERR_VERBMQ_CONNECTION_LOST' : 'ERR_VERBMQ_DEVICE'],

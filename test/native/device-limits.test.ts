@@ -8,6 +8,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -21,13 +22,14 @@ const LIMITS: [setting: string, kind: ObjectKind, each: number][] = [
 ];
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('a device like %s', (personality) => {
     test.each(LIMITS)('that has no more of what %s bounds', async (setting, kind, each) => {
       resetForTest(device, personality);
       device.set('max_cqe', 300); // so that each connection needs a completion queue
       const pair = await simulatedPair(device);
       const connect = () => pair.clientTransport.connect(pair.listener.url);
       const used = device.live(kind);
+      const ids = device.live('cm-id');
       device.set(setting, used + each - 1);
       const { message } = await failure(connect(), 'ERR_VERBMQ_NO_BUFFERS');
       expect(message).toContain('close connections that are not needed');
@@ -36,6 +38,7 @@ await onSimulatedDevice('rxe', (device) => {
       expect((await failure(connect(), 'ERR_VERBMQ_OVERLOADED')).message).toContain(
         'no memory or queues left',
       );
+      await until(() => device.live('cm-id') === ids); // nothing is left of it
       // A completion queue stays for as long as anything is connected.
       await until(() => device.live(kind) === (kind === 'cq' ? used + each : used));
       await pair.client.send(numbered(1));

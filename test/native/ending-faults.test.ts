@@ -1,5 +1,6 @@
 // What users of similar systems saw go wrong when things end: failed completions, flushes that come late or never,
-// devices that go away, objects that stay behind.
+// devices that go away, objects that stay behind. Longer than 300 lines, because it is a list.
+import { stat } from 'node:fs/promises';
 import { type Connection, VerbmqError } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { failure, settled } from '../support/expectations.js';
@@ -10,6 +11,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -39,7 +41,7 @@ await onSimulatedDevice('rxe', (device) => {
     }
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('ends over a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('ends over a device like %s', (personality) => {
     test.each(Object.entries(CompletionStatus))(
       'a completion that failed (%s) ends its connection alone',
       async (_name, status) => {
@@ -59,6 +61,19 @@ await onSimulatedDevice('rxe', (device) => {
       },
     );
 
+    test('a status that has no name is told by its number', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device);
+      device.failWork(CompletionStatus.newerThanThisCode);
+      await sendUntilItEnds(pair.client);
+      expect((await pair.client.closed).error).toMatchObject({
+        code: 'ERR_VERBMQ_DEVICE',
+        message: expect.stringContaining('status-31'),
+      });
+      await pair.server.closed;
+      await expectNothingLeft(device, pair);
+    });
+
     test('a device that is slow to let go of a connection holds up neither its error nor others', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device);
@@ -77,6 +92,25 @@ await onSimulatedDevice('rxe', (device) => {
       expect(pair.client.state).toBe('closing');
       await pair.client.closed;
       expect(performance.now() - from).toBeGreaterThan(1000);
+      device.set('destroy_blocks_us', 0);
+      await expectNothingLeft(device, pair);
+    });
+
+    test('a device that is slow to let go of many takes none of the threads that files and host names need', async () => {
+      resetForTest(device, personality);
+      const pair = await simulatedPair(device);
+      const clients = [pair.client];
+      while (clients.length < 6) {
+        const accepted = nextConnection(pair.listener);
+        clients.push(await pair.clientTransport.connect(pair.listener.url));
+        await accepted;
+      }
+      const before = device.calls('ibv_destroy_qp');
+      device.set('destroy_blocks_us', 3_600_000_000);
+      for (const client of clients) client.abort('enough');
+      // More than libuv has threads, each within its call.
+      await until(() => device.calls('ibv_destroy_qp') - before >= clients.length);
+      expect((await stat('/')).isDirectory()).toBe(true);
       device.set('destroy_blocks_us', 0);
       await expectNothingLeft(device, pair);
     });
@@ -200,7 +234,7 @@ await onSimulatedDevice('rxe', (device) => {
     });
   });
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('a device like %s that goes away', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('a device like %s that goes away', (personality) => {
     test('ends its connections with one clear error, and serves again when it is back', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device);

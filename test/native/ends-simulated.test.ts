@@ -6,7 +6,12 @@ import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
 import { numbered, numberOf, take } from '../support/messages.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
@@ -42,36 +47,33 @@ await onSimulatedDevice('rxe', (device) => {
     expect(stdout).toBe('ERR_VERBMQ_CONNECT_TIMEOUT\n');
   });
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
-    'a worker thread over a device like %s',
-    (personality) => {
-      test.each(['terminated', 'exit', 'abort', 'close', 'throw'])(
-        'ends in the middle of traffic (%s)',
-        async (how) => {
-          resetForTest(device, personality);
-          const pair = await simulatedPair(device);
-          const before = JSON.stringify(device.leftOver());
-          for (let round = 0; round < 3; round++) {
-            device.set('jitter_seed', round);
-            device.set('completion_jitter_us', 200);
-            const ending = how === 'terminated' ? 'forever' : how;
-            const worker = new Worker(talker, { workerData: [ending, host, library] });
-            const failed = new Promise((resolve) => worker.once('error', resolve));
-            const ended = new Promise((resolve) => worker.once('exit', resolve));
-            await new Promise((resolve) => worker.once('message', resolve));
-            if (how === 'terminated') await worker.terminate();
-            if (how === 'throw') expect(await failed).toMatchObject({ message: 'thrown on purpose' });
-            await ended;
-            // This thread's connection goes on as if nothing had been.
-            await pair.client.send(numbered(round));
-            expect((await take(pair.server, 1)).map(numberOf)).toEqual([round]);
-          }
-          await until(() => JSON.stringify(device.leftOver()) === before);
-          await expectNothingLeft(device, pair);
-        },
-      );
-    },
-  );
+  describe.each<Personality>(TESTED_PERSONALITIES)('a worker thread over a device like %s', (personality) => {
+    test.each(['terminated', 'exit', 'abort', 'close', 'throw'])(
+      'ends in the middle of traffic (%s)',
+      async (how) => {
+        resetForTest(device, personality);
+        const pair = await simulatedPair(device);
+        const before = JSON.stringify(device.leftOver());
+        for (let round = 0; round < 3; round++) {
+          device.set('jitter_seed', round);
+          device.set('completion_jitter_us', 200);
+          const ending = how === 'terminated' ? 'forever' : how;
+          const worker = new Worker(talker, { workerData: [ending, host, library] });
+          const failed = new Promise((resolve) => worker.once('error', resolve));
+          const ended = new Promise((resolve) => worker.once('exit', resolve));
+          await new Promise((resolve) => worker.once('message', resolve));
+          if (how === 'terminated') await worker.terminate();
+          if (how === 'throw') expect(await failed).toMatchObject({ message: 'thrown on purpose' });
+          await ended;
+          // This thread's connection goes on as if nothing had been.
+          await pair.client.send(numbered(round));
+          expect((await take(pair.server, 1)).map(numberOf)).toEqual([round]);
+        }
+        await until(() => JSON.stringify(device.leftOver()) === before);
+        await expectNothingLeft(device, pair);
+      },
+    );
+  });
 
   test('children are born while memory is registered and messages flow', async () => {
     resetForTest(device, 'rxe');

@@ -38,8 +38,13 @@ function permit(file: string): void {
   onTestFinished(() => chmodSync(file, mode));
 }
 
-const deviceFile = `/dev/infiniband/${readdirSync('/dev/infiniband').find((name) => name.startsWith('uverbs'))}`;
-const managerFile = '/dev/infiniband/rdma_cm';
+const files = '/dev/infiniband';
+const managerFile = `${files}/rdma_cm`;
+let deviceFile: string;
+
+beforeAll(() => {
+  deviceFile = `${files}/${readdirSync(files).find((name) => name.startsWith('uverbs'))}`;
+});
 
 // The checkout may lie where only its owner may go, as in root's home directory. What is changed here lasts as long as the guest.
 beforeAll(() => {

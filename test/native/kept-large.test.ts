@@ -4,7 +4,12 @@ import type { RdmaTransportStats } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
 import { pattern, sameBytes } from '../support/messages.js';
 import { randomFrom } from '../support/random.mjs';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
@@ -17,7 +22,7 @@ const KEPT = 16;
 const lengthOf = (n: number): number => (n % 5 === 0 ? 100 : 5 * KIB + ((n * 7919) % (90 * KIB)));
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('kept messages over a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('kept messages over a device like %s', (personality) => {
     test.each([
       ['all of them stay where they are', 128 * 1024 * KIB],
       ['some are copied, since too many are kept', 512 * KIB],

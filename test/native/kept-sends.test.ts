@@ -2,7 +2,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { expectBytes, pattern } from '../support/messages.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
@@ -10,7 +15,7 @@ const HEADER = [1, -2, 3, 4] as const;
 const HEADER_BYTES = 16;
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('on a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('on a device like %s', (personality) => {
     test('a message stays where it was sent from until the slots are used again, among others of all kinds', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device, { sendSlots: 8 });

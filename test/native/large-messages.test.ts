@@ -5,7 +5,12 @@ import { describe, expect, test, vi } from 'vitest';
 import { failure } from '../support/expectations.js';
 import { numbered, numberOf, pattern, sameBytes, take, takeAll } from '../support/messages.js';
 import { nextConnection } from '../support/pair.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
@@ -16,7 +21,7 @@ const LENGTHS = [60 * KIB, 600 * KIB];
 await onSimulatedDevice('rxe', (device) => {
   const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('large messages over a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('large messages over a device like %s', (personality) => {
     test('small and large messages arrive in the order in which they were sent', async () => {
       resetForTest(device, personality);
       device.set('read_us', 300);
@@ -186,7 +191,7 @@ await onSimulatedDevice('rxe', (device) => {
     });
   });
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+  describe.each<Personality>(TESTED_PERSONALITIES)(
     'memory of large messages over a device like %s',
     (personality) => {
       test('from a leased buffer to the handler no byte is copied', async () => {

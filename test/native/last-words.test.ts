@@ -10,6 +10,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -27,7 +28,7 @@ await onSimulatedDevice('rxe', (device) => {
     await turns();
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('over a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('over a device like %s', (personality) => {
     test('an abort is told as one, behind every message that came before it', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device);

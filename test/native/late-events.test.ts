@@ -4,7 +4,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { numbered, numberOf } from '../support/messages.js';
 import { connectPair } from '../support/pair.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
@@ -33,7 +38,7 @@ await onSimulatedDevice('rxe', (device) => {
     how: fc.constantFrom('close' as const, 'abort' as const, 'close both' as const),
   });
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('late events of a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('late events of a device like %s', (personality) => {
     test('change nothing about what is said, and how it ends', async () => {
       resetForTest(device, personality);
       await fc.assert(

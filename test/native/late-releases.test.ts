@@ -6,7 +6,12 @@ import type { Connection, Listener } from '@verbmq/core';
 import { RdmaTransport, type RdmaTransportOptions } from '@verbmq/native';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { nextConnection } from '../support/pair.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { until } from '../support/until.js';
 
 setFlagsFromString('--expose-gc');
@@ -88,7 +93,7 @@ await onSimulatedDevice('mlx', (device) => {
     return next;
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('a device like %s', (personality) => {
     test('has slots back that are released while their connection is going', async () => {
       resetForTest(device, personality);
       const server = await serve(SLOTS, 2);

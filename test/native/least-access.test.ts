@@ -5,6 +5,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
@@ -19,7 +20,7 @@ await onSimulatedDevice('rxe', (device) => {
     peerAdds: device.regions('peerAdds'),
   });
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+  describe.each<Personality>(TESTED_PERSONALITIES)(
     'memory is registered over a device like %s',
     (personality) => {
       test('for messages in slots: for nobody but the own device, which writes what it receives', async () => {

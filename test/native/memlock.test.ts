@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { onSimulatedDevice, type Personality } from '../support/simulated-device.js';
+import { onSimulatedDevice, type Personality, TESTED_PERSONALITIES } from '../support/simulated-device.js';
 
 const pinched = fileURLToPath(new URL('./children/pinched.mjs', import.meta.url));
 const LIMIT_KIB = '4096';
@@ -15,7 +15,7 @@ const SETPRIV = '/usr/bin/setpriv';
 const asUser = isRoot ? `${SETPRIV} --inh-caps=-ipc_lock --bounding-set=-ipc_lock` : '';
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+  describe.each<Personality>(TESTED_PERSONALITIES)(
     'a limit of locked memory over a device like %s',
     (personality) => {
       test('is named where it stops a connection, with what to do, and stops nothing else', async (context) => {

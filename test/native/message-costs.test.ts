@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { build, obstacle } from '../simulated-verbs/build.mjs';
-import type { Personality } from '../support/simulated-device.js';
+import { ALL_PERSONALITIES, type Personality } from '../support/simulated-device.js';
 import type { Costs } from './costs/counters.mjs';
 
 const run = promisify(execFile);
@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)(`what messages cost${missing ? ` (skipped
     return JSON.parse(stdout) as Report;
   }
 
-  test.each<Personality>(['rxe', 'siw', 'mlx'])(
+  test.each<Personality>(ALL_PERSONALITIES)(
     'on a device like %s',
     { timeout: 120_000 },
     async (personality) => {

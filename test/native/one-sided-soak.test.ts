@@ -2,7 +2,12 @@
 import type { Connection, RemoteMemory } from '@verbmq/core';
 import { describe, expect, test } from 'vitest';
 import { sameBytes } from '../support/messages.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 
 const AREAS = 12;
@@ -53,7 +58,7 @@ async function chat(from: Connection, to: Connection, count: number): Promise<vo
 }
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+  describe.each<Personality>(TESTED_PERSONALITIES)(
     'one-sided operations on a device like %s',
     (personality) => {
       test.each([1, 2])(

@@ -1,13 +1,18 @@
 // Connections that end while others begin: the addon gives places away again, and each end must reach who had the place.
 import { describe, test } from 'vitest';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 
 const AT_A_TIME = 16;
 const CONNECTIONS = 500;
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('a device like %s', (personality) => {
     test('tells each connection of its end, whoever takes its place at once', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device, { receiveSlots: 8, sendSlots: 8 });

@@ -5,7 +5,12 @@ import { describe, expect, test } from 'vitest';
 import { turns } from '../support/expectations.js';
 import { numbered, numberOf, take } from '../support/messages.js';
 import { nextConnection, type Pair } from '../support/pair.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { uncaughtException } from '../support/uncaught.js';
 import { until } from '../support/until.js';
@@ -59,7 +64,7 @@ await onSimulatedDevice('rxe', (device) => {
     return { ...pair, client, server: await accepted };
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('queues of a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('queues of a device like %s', (personality) => {
     test('a credit that overtakes the completion of its send overflows no queue', async () => {
       resetForTest(device, personality);
       const pair = await simulatedPair(device);

@@ -5,7 +5,12 @@ import type { RdmaTransportOptions } from '@verbmq/native';
 import { describe, expect, test } from 'vitest';
 import { turns } from '../support/expectations.js';
 import { connectPair, type Pair } from '../support/pair.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { autoOverSimulatedRdmaSetUp } from '../support/transports/auto.js';
 import { until } from '../support/until.js';
@@ -37,7 +42,7 @@ await onSimulatedDevice('rxe', (device) => {
     for (let n = 0; n < count; n++) expect(from.trySend(new Uint8Array(bytes))).toBe(true);
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('sends over a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('sends over a device like %s', (personality) => {
     test('those of one tick are posted with one call', async () => {
       resetForTest(device, personality);
       const pair = await quietPair();
@@ -247,8 +252,9 @@ await onSimulatedDevice('rxe', (device) => {
       };
       const frames = await framesOf(() => {});
       expect(frames).toBeLessThan(2.1 * FEW);
+      // One more for each look would be twice as many; some more or fewer is how busy the machine was.
       expect(Math.abs((await framesOf((connection) => void connection.stats())) - frames)).toBeLessThan(
-        FEW / 50,
+        FEW / 10,
       );
     });
 

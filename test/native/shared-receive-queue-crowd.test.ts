@@ -1,15 +1,22 @@
 // Shared receive slots where thousands of connections want more of them than there are.
 import { expect, test } from 'vitest';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import { scaled } from '../support/set-up.js';
+import {
+  ALL_PERSONALITIES,
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+} from '../support/simulated-device.js';
 import { simulatedSetUp } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 import { crowdedTraffic } from './crowd.js';
 
-const SIZE = { connections: 2000, spareSlots: 1000, up: 48, down: 8 };
+const CONNECTIONS = scaled(2000);
+const SIZE = { connections: CONNECTIONS, spareSlots: CONNECTIONS / 2, up: 48, down: 8 };
 
 await onSimulatedDevice('rxe', (device) => {
-  test.each<Personality>(['rxe', 'siw', 'mlx'])(
-    'serve 2,000 connections at once over a device like %s: no message finds none, and no memory is added',
+  test.each<Personality>(ALL_PERSONALITIES)(
+    `serve ${CONNECTIONS} connections at once over a device like %s: no message finds none, and no memory is added`,
     { timeout: 240_000 },
     async (personality) => {
       resetForTest(device, personality);

@@ -4,7 +4,12 @@ import { RdmaTransport, type RdmaTransportOptions } from '@verbmq/native';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { recordedLog } from '../support/recorded-log.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { SHORT } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
@@ -14,7 +19,7 @@ const DATA = 4;
 const SMALL: RdmaTransportOptions = { slotBytes: 256, sendSlots: 8, receiveSlots: 32 };
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('a device like %s', (personality) => {
     interface Server {
       readonly transport: RdmaTransport;
       readonly clients: RdmaTransport;

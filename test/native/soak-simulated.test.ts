@@ -1,6 +1,11 @@
 // Traffic of every kind at once over a device that is never punctual: what no single fault shows.
 import { describe, expect, test } from 'vitest';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  ALL_PERSONALITIES,
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { expectEnds } from './soak/expectations.js';
 import { Script } from './soak/script.mjs';
@@ -12,7 +17,7 @@ const LONGEST = 1024 * 1024;
 const soak = soakOf(2500, LONGEST);
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+  describe.each<Personality>(ALL_PERSONALITIES)(
     `a soak on a device like %s (seed ${soak.script.seed})`,
     (personality) => {
       test.each(['event', 'adaptive', 'busy'] as const)(

@@ -3,12 +3,17 @@
 import { describe, test } from 'vitest';
 import { expectKept } from '../support/kept-memory.js';
 import { expectBytes, pattern } from '../support/messages.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../support/simulated-device.js';
 import { expectNothingLeft, simulatedPair } from '../support/simulated-pair.js';
 import { until } from '../support/until.js';
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('over a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('over a device like %s', (personality) => {
     test.each([
       ['own', {}],
       ['shared', { sharedReceiveQueue: { slots: 64 } }],

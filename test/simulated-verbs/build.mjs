@@ -1,6 +1,6 @@
 // Builds the simulated verbs library, its control addon and its self-test with the machine's g++.
 //
-// `node test/simulated-verbs/build.mjs [--asan | --tsan]` is quick when nothing has changed. `build()` is for tests.
+// `node test/simulated-verbs/build.mjs [--asan | --tsan]` is quick when nothing has changed. `build()` and `buildSelfTest()` are for tests.
 // Of rdma-core only the headers are used; nothing is linked against it.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -18,7 +18,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 
 const common = [
   '-std=c++17',
-  '-g',
+  '-g1',
   '-O1',
   '-fPIC',
   '-Wall',
@@ -33,31 +33,51 @@ const sanitizers = {
   tsan: ['-fsanitize=thread'],
 };
 
+const outputOf = (sanitizer) => path.join(here, 'build', sanitizer);
+const libraryOf = (sanitizer) => path.join(outputOf(sanitizer), 'libsimulated-verbs.so');
+
 /**
  * Compiles what has changed and returns the paths of the results. Test files that start together wait for one build.
  * @param {{sanitizer?: 'none' | 'asan' | 'tsan'}} [options]
- * @returns {Promise<{library: string, control: string, selfTest: string}>}
+ * @returns {Promise<{library: string, control: string}>}
  */
 export async function build({ sanitizer = 'none' } = {}) {
-  const output = path.join(here, 'build', sanitizer);
+  return await locked(sanitizer, buildLibrary);
+}
+
+/**
+ * The same for the self-test, and the library that it tests.
+ * @param {{sanitizer?: 'none' | 'asan' | 'tsan'}} [options]
+ * @returns {Promise<string>} its path
+ */
+export async function buildSelfTest({ sanitizer = 'none' } = {}) {
+  return await locked(sanitizer, async (flags, output, library) => {
+    await buildLibrary(flags, output, library);
+    return await linkSelfTest(flags, output, library);
+  });
+}
+
+async function locked(sanitizer, make) {
+  const output = outputOf(sanitizer);
   await mkdir(output, { recursive: true });
   const unlock = await lock(path.join(output, 'lock'));
   try {
-    return await compileAndLink([...common, ...sanitizers[sanitizer]], output);
+    return await make([...common, ...sanitizers[sanitizer]], output, libraryOf(sanitizer));
   } finally {
     await unlock();
   }
 }
 
-async function compileAndLink(flags, output) {
-  const library = path.join(output, 'libsimulated-verbs.so');
-  const control = path.join(output, 'control.node');
-  const selfTest = path.join(output, 'self-test');
+async function headersOfLibrary() {
+  const own = (await sourcesIn('src')).filter((name) => name.endsWith('.h'));
+  return await contents([...own, ...(await sourcesIn('include'))]);
+}
 
+async function buildLibrary(flags, output, library) {
+  const control = path.join(output, 'control.node');
   const sources = await sourcesIn('src');
   const ofLibrary = sources.filter((name) => name.endsWith('.cc') && !name.endsWith('control_napi.cc'));
-  const headers = [...sources.filter((name) => name.endsWith('.h')), ...(await sourcesIn('include'))];
-  const headerText = await contents(headers);
+  const headerText = await headersOfLibrary();
   const objects = await inParallel(ofLibrary, (source) => compile(source, flags, headerText, output));
   await link(
     library,
@@ -68,16 +88,20 @@ async function compileAndLink(flags, output) {
 
   const napi = await compile(path.join(here, 'src/control_napi.cc'), flags, headerText, output);
   await link(control, ['-shared', napi, '-ldl'], flags, [napi]);
+  return { library, control };
+}
 
+async function linkSelfTest(flags, output, library) {
+  const selfTest = path.join(output, 'self-test');
   const tests = (await sourcesIn('self-test')).filter((name) => name.endsWith('.cc'));
   const testHeaders = (await sourcesIn('self-test')).filter((name) => name.endsWith('.h'));
-  const testText = headerText + (await contents(testHeaders));
+  const testText = (await headersOfLibrary()) + (await contents(testHeaders));
   const testObjects = await inParallel(tests, (source) => compile(source, flags, testText, output));
   await link(selfTest, [...testObjects, library, `-Wl,-rpath,${output}`, '-lpthread'], flags, [
     ...testObjects,
     library,
   ]);
-  return { library, control, selfTest };
+  return selfTest;
 }
 
 /** Takes a lock file, or waits while the process that is named in it lives. */
@@ -108,6 +132,8 @@ function isAlive(pid) {
  * @returns {Promise<string | undefined>} what this machine lacks for a build, in words
  */
 export async function obstacle() {
+  // Who has built it had all that it takes.
+  if (Object.keys(sanitizers).some((name) => existsSync(libraryOf(name)))) return undefined;
   const headers = '#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n';
   const file = path.join(here, 'build', `headers.${process.pid}.cc`);
   await mkdir(path.dirname(file), { recursive: true });
@@ -187,8 +213,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     process.exit(2);
   }
   try {
-    const made = await build({ sanitizer: option ? option.slice(2) : 'none' });
-    console.log(made.library);
+    const sanitizer = option ? option.slice(2) : 'none';
+    await buildSelfTest({ sanitizer });
+    console.log(libraryOf(sanitizer));
   } catch (error) {
     console.error(error.message);
     process.exitCode = 1;

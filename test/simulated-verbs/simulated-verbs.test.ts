@@ -2,16 +2,18 @@ import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import { inFull } from '../../scripts/test/scope.mjs';
 import { onSimulatedDevice } from '../support/simulated-device.js';
-import { build } from './build.mjs';
+import { buildSelfTest } from './build.mjs';
 
 const run = promisify(execFile);
 
 /** A first build compiles everything, three times as slowly with a sanitizer. */
 const BUILD_TIMEOUT_MS = 600_000;
 
-/** The runs with sanitizers belong where the addon is tested with them too. */
-const sanitizers = process.env.VERBMQ_ADDON === 'asan' ? (['asan', 'tsan'] as const) : (['none'] as const);
+/** The runs with sanitizers belong where the addon is tested with them too, which builds the library with one of them. */
+const watching = inFull ? (['asan', 'tsan'] as const) : (['asan'] as const);
+const sanitizers = process.env.VERBMQ_ADDON === 'asan' ? watching : (['none'] as const);
 
 /** The self-test brings its own sanitizer. */
 const { LD_PRELOAD, ASAN_OPTIONS, LSAN_OPTIONS, UBSAN_OPTIONS, ...environment } = process.env;
@@ -30,7 +32,7 @@ await onSimulatedDevice('rxe', (device) => {
     test.each(sanitizers)(
       'keeps the rules of verbs (self-test, sanitizer: %s)',
       async (sanitizer) => {
-        const { selfTest } = await build({ sanitizer });
+        const selfTest = await buildSelfTest({ sanitizer });
         const { stdout } = await run(selfTest, { timeout: BUILD_TIMEOUT_MS, env: environment });
         const passed = stdout.split('\n').filter((line) => line.startsWith('ok '));
         for (const personality of ['rxe', 'siw', 'mlx']) {
@@ -43,7 +45,7 @@ await onSimulatedDevice('rxe', (device) => {
     );
 
     test('fails a self-test that is not there', async () => {
-      const { selfTest } = await build({ sanitizer: sanitizers[0] });
+      const selfTest = await buildSelfTest({ sanitizer: sanitizers[0] });
       await expect(run(selfTest, ['no-such-case'], { env: environment })).rejects.toMatchObject({ code: 1 });
     });
 

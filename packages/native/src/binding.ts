@@ -314,8 +314,10 @@ export interface NativeEngine {
    * they are complete.
    */
   deregisterMemory(connection: Handle, region: number): void;
-  /** What is registered at this moment by all connections, their slabs included. */
+  /** What is registered at this moment by all connections, their slabs included; those also that have ended, until their device lets go. */
   memoryTotals(): { readonly bytes: number; readonly regions: number };
+  /** Connections that have ended, and attempts to connect, for which calls of drivers last on other threads. */
+  pendingCalls(): number;
   /** Takes the submissions and posts them. */
   flush(): void;
   /** Ends everything at once, without a farewell. No event follows. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Addon } from './binding.js';
 
@@ -10,8 +10,13 @@ export type LoadedAddon =
   | { readonly addon: undefined; readonly reason: string; readonly remedy: string };
 
 const packageDirectory = dirname(dirname(fileURLToPath(import.meta.url)));
-const REBUILD =
-  'build it with `npm rebuild @verbmq/native` (on Debian and Ubuntu: apt-get install g++ make python3 libibverbs-dev librdmacm-dev)';
+const BUILD = buildCommand(packageDirectory);
+const REBUILD = `build it with \`${BUILD}\` (on Debian and Ubuntu: apt-get install g++ make python3 libibverbs-dev librdmacm-dev)`;
+
+/** What builds the addon of the package in `directory`: where that was installed npm does, and in a checkout of verbmq its bootstrap. */
+export function buildCommand(directory: string): string {
+  return directory.split(sep).includes('node_modules') ? 'npm rebuild @verbmq/native' : 'npm run bootstrap';
+}
 
 let loaded: LoadedAddon | undefined;
 
@@ -37,8 +42,7 @@ export function load(outputDirectory: string): LoadedAddon {
       return {
         addon: undefined,
         reason: `the native addon was not built: ${record.reason}`,
-        remedy:
-          record.remedy === undefined ? REBUILD : `${record.remedy}, then \`npm rebuild @verbmq/native\``,
+        remedy: record.remedy === undefined ? REBUILD : `${record.remedy}, then \`${BUILD}\``,
       };
     }
     const detail = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);

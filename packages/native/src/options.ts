@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import type { ConnectionOptions, ConnectOptions, ListenOptions } from '@verbmq/core';
-import { checkInteger } from '@verbmq/core/transport-kit';
+import { checkInteger, checkOptions } from '@verbmq/core/transport-kit';
 
 /**
  * How completions are noticed.
@@ -128,6 +128,7 @@ const MAX_WINDOW_BYTES = 1024 ** 3;
 
 /** The options that all transports have, with the defaults that are others here. */
 export function withRdmaDefaults(options: RdmaTransportOptions): ConnectionOptions {
+  checkOptions('options', options);
   const { highWaterMarkBytes = DEFAULT_HIGH_WATER_MARK_BYTES } = options;
   return { ...options, highWaterMarkBytes };
 }
@@ -151,8 +152,11 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
   } = options;
   if (device !== undefined && (typeof device !== 'string' || device === ''))
     throw new TypeError('device must be the name of an RDMA device');
-  if (localAddress !== undefined && (typeof localAddress !== 'string' || isIP(localAddress) === 0))
-    throw new TypeError('localAddress must be an IP address');
+  checkLocalAddress(localAddress);
+  checkOptions('libraries', libraries);
+  for (const [name, file] of Object.entries(libraries))
+    if (file !== undefined && typeof file !== 'string')
+      throw new TypeError(`libraries.${name} must be the name of a file`);
   if (!POLLING.includes(polling)) throw new TypeError(`polling must be one of ${POLLING.join(', ')}`);
   checkInteger('spinMicros', spinMicros, 0, 1_000_000);
   checkInteger('backlog', backlog, 1, 65_535);
@@ -185,9 +189,16 @@ export function resolveRdmaOptions(options: RdmaTransportOptions): ResolvedRdmaO
   };
 }
 
+/** @throws TypeError */
+export function checkLocalAddress(localAddress: unknown): void {
+  if (localAddress !== undefined && (typeof localAddress !== 'string' || isIP(localAddress) === 0))
+    throw new TypeError('localAddress must be an IP address');
+}
+
 function resolveSharedReceiveQueue(
   given: RdmaTransportOptions['sharedReceiveQueue'],
 ): SharedReceiveQueueOptions | undefined {
+  checkOptions('sharedReceiveQueue', given);
   if (given === undefined) return undefined;
   const { slots } = given;
   checkInteger('sharedReceiveQueue.slots', slots, SHARED_SLOTS_PER_CONNECTION, MAX_SHARED_SLOTS);

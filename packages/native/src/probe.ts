@@ -35,8 +35,8 @@ type Unavailable = Extract<ProbeResult, { available: false }>;
  * domain, a completion queue and the registered memory of a connection, and the connection manager is opened. Gives everything back.
  * Never throws for a machine without RDMA.
  *
- * The codes are `device-not-found` and `address-not-available` where those are named, `addon-missing`, `library-missing`, `module-missing`, `no-device`, `no-permission`, `memlock`,
- * `no-resources`, `no-active-port` and `verbs`; docs/rdma-setup.md has a section for each.
+ * The codes are `addon-missing`, `library-missing`, `module-missing`, `no-device`, `no-permission`, `memlock`, `no-resources`,
+ * `no-active-port` and `verbs`, and `device-not-found` and `address-not-available` where those are named; docs/rdma-setup.md has a row for each.
  */
 export function probeRdma(options: ProbeOptions = {}): ProbeResult<RdmaDetails> {
   const loaded = options.loaded ?? loadAddon();

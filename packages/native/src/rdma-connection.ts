@@ -4,6 +4,7 @@ import {
   type DescriptorFields,
   type ExposedByTransport,
   Heartbeat,
+  type MessageHead,
   type OutgoingRoom,
   type ResolvedConnectionOptions,
   type ResolvedMemoryAccess,
@@ -137,15 +138,10 @@ export class RdmaConnection extends Connection implements Endpoint {
     return this.#outbound.submit(data, lease, mayBorrow);
   }
 
-  protected override _submitBehind(
-    memory: Uint8Array,
-    at: number,
-    headerBytes: number,
-    data: Uint8Array,
-  ): boolean {
+  protected override _submitBehind(head: MessageHead, headerBytes: number, data: Uint8Array): boolean {
     return headerBytes + data.length <= this.#outbound.largestPayload
-      ? this.#outbound.submitBehind(memory, at, headerBytes, data)
-      : super._submitBehind(memory, at, headerBytes, data);
+      ? this.#outbound.submitBehind(head, headerBytes, data)
+      : super._submitBehind(head, headerBytes, data);
   }
 
   protected override _submitBehindWords(

@@ -7,6 +7,12 @@ import type { Endpoint, RdmaEngine } from './rdma-engine.js';
 import type { PoolShare } from './receive-pool.js';
 import { Slab } from './slab.js';
 
+/**
+ * Connections that have ended hold their memory until the device lets go of them, which may be late. Peers that come and go faster than it
+ * does must not fill the memory.
+ */
+const MOST_PENDING_CALLS = 1024;
+
 export interface RdmaListenerInit extends ListenerInit {
   readonly engine: RdmaEngine;
   readonly handle: Handle;
@@ -53,11 +59,11 @@ export class RdmaListener extends Listener implements Endpoint {
   }
 
   #incoming(request: Handle): void {
-    const { engine, options, maxHandshakes } = this.#init;
-    if (this.#handshakes.size >= maxHandshakes) {
+    const { engine, options } = this.#init;
+    const reason = this.#overload();
+    if (reason !== undefined) {
       engine.native.reject(request, RejectReason.noResources);
-      const what = `a request was refused: ${maxHandshakes} handshakes are in progress (maxHandshakes)`;
-      this._acceptFailed(new VerbmqError('ERR_VERBMQ_OVERLOADED', what));
+      this._acceptFailed(new VerbmqError('ERR_VERBMQ_OVERLOADED', `a request was refused: ${reason}`));
       return;
     }
     let slab: Slab;
@@ -89,6 +95,16 @@ export class RdmaListener extends Listener implements Endpoint {
     });
     this.#handshakes.add(handshake);
     handshake.start();
+  }
+
+  /** Why no more requests can be taken on now. */
+  #overload(): string | undefined {
+    const { engine, maxHandshakes } = this.#init;
+    if (this.#handshakes.size >= maxHandshakes)
+      return `${maxHandshakes} handshakes are in progress (maxHandshakes)`;
+    if (engine.native.pendingCalls() >= MOST_PENDING_CALLS)
+      return `the device has yet to let go of ${MOST_PENDING_CALLS} connections that have ended`;
+    return undefined;
   }
 
   protected override async _close(): Promise<void> {

@@ -1,6 +1,13 @@
 // Longer than 300 lines because every way in which a message can leave passes the same gates and slots, and they are checked here alone.
 import { type Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
-import { NOT_KEPT, NOT_TAKEN, type OutgoingRoom, WORDS_BYTES } from '@verbmq/core/transport-kit';
+import {
+  copyHead,
+  type MessageHead,
+  NOT_KEPT,
+  NOT_TAKEN,
+  type OutgoingRoom,
+  WORDS_BYTES,
+} from '@verbmq/core/transport-kit';
 import { type ConnectionDescription, Gate, type Handle } from './binding.js';
 import { bufferBytesFor } from './buffer-pool.js';
 import { type LargeMessage, LargeSender } from './large-sender.js';
@@ -20,6 +27,7 @@ const {
 const OWN_NOT_TAKEN = NOT_TAKEN;
 const OWN_NOT_KEPT = NOT_KEPT;
 const OWN_WORDS_BYTES = WORDS_BYTES;
+const { set } = Uint8Array.prototype;
 
 /** A lease whose memory is not registered; its bytes are copied when it is sent. Tokens below it are large leases. */
 const ORDINARY_MEMORY = -1;
@@ -115,7 +123,7 @@ export class RdmaOutbound {
     } else {
       if (!this.#hasFreeSlot()) return false;
       slot = this.#slots.take();
-      if (bytes > 0) this.#slab.bytes.set(data, this.#slab.sendBase + slot * this.#slab.slotBytes);
+      if (bytes > 0) set.call(this.#slab.bytes, data, this.#slab.sendBase + slot * this.#slab.slotBytes);
       // A large lease that was shortened so much.
       if (lease !== undefined && lease.token < ORDINARY_MEMORY) this.#large.endLease(lease.token);
     }
@@ -125,13 +133,11 @@ export class RdmaOutbound {
   }
 
   /** What `Connection._submitBehind` is to do with what goes in a slot. */
-  submitBehind(memory: Uint8Array, at: number, headerBytes: number, data: Uint8Array): boolean {
+  submitBehind(head: MessageHead, headerBytes: number, data: Uint8Array): boolean {
     if (!this.#mayPost() || !this.#hasFreeSlot()) return false;
     const slot = this.#slots.take();
-    const target = this.#slab.bytes;
     const start = this.#slab.sendBase + slot * this.#slab.slotBytes;
-    // A header is short: that is faster than a view of it, and `set`.
-    for (let i = 0; i < headerBytes; i++) target[start + i] = memory[at + i] as number;
+    copyHead(head, headerBytes, this.#slab, start);
     this.#submitParts(slot, start, headerBytes, data);
     return true;
   }
@@ -163,7 +169,7 @@ export class RdmaOutbound {
   /** The header stands in the slot already. */
   #submitParts(slot: number, start: number, headerBytes: number, data: Uint8Array): void {
     const { length } = data;
-    if (length > 0) this.#slab.bytes.set(data, start + headerBytes);
+    if (length > 0) set.call(this.#slab.bytes, data, start + headerBytes);
     this.#slots.submit(slot, headerBytes + length + this.#headerBytes);
     this.#engine.submitSend(this.#handle, slot, headerBytes + length);
   }
@@ -191,7 +197,9 @@ export class RdmaOutbound {
     let room = this.#rooms[slot];
     if (room === undefined) {
       const { slab, sendBase, slotBytes } = this.#slab;
-      room = { bytes: Buffer.from(slab, sendBase + slot * slotBytes, this.largestPayload), token: slot };
+      const start = sendBase + slot * slotBytes;
+      const bytes = Buffer.from(slab, start, this.largestPayload);
+      room = { bytes, words: new Int32Array(slab, start, OWN_WORDS_BYTES / 4), token: slot };
       this.#rooms[slot] = room;
     }
     return room;

@@ -12,12 +12,18 @@ import {
   type TransportStats,
   VerbmqError,
 } from '@verbmq/core';
-import { type ConnectAttempt, checkInteger, type ListenRequest } from '@verbmq/core/transport-kit';
+import {
+  type ConnectAttempt,
+  checkInteger,
+  type ListenRequest,
+  unlessAborted,
+} from '@verbmq/core/transport-kit';
 import type { DeviceNotice, SharedReceiveTotals } from './binding.js';
 import { connectOnce } from './connect-attempt.js';
 import { loadAddon } from './load-addon.js';
 import { toConnectError, toListenError, toVerbmqError } from './native-error.js';
 import {
+  checkLocalAddress,
   type RdmaConnectOptions,
   type RdmaListenOptions,
   type RdmaTransportOptions,
@@ -30,10 +36,10 @@ import { RdmaListener, refuseOtherDevice } from './rdma-listener.js';
 
 /** Counters of an RDMA transport. A snapshot. */
 export interface RdmaTransportStats extends TransportStats {
-  /** Memory that is registered at this moment for all connections, those in their handshake too, and in how many pieces. */
+  /** Memory that is registered at this moment for all connections, those in their handshake too, in bytes; and in how many pieces. */
   readonly registeredBytes: number;
   readonly registeredRegions: number;
-  /** Of it, what large messages on their way in and out use, and what nothing uses at this moment. */
+  /** Of it, what large messages on their way in and out use, and what nothing uses at this moment, in bytes. */
   readonly largeMemoryInBytes: number;
   readonly largeMemoryOutBytes: number;
   readonly idleMemoryBytes: number;
@@ -104,7 +110,8 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
     const { maxHandshakes = DEFAULT_MAX_HANDSHAKES } = request.options;
     checkInteger('maxHandshakes', maxHandshakes, 1, Number.MAX_SAFE_INTEGER);
     const where = `cannot listen on ${host} port ${port}`;
-    const [address] = await resolveHost(host, (error) => toListenError(error, where));
+    const resolved = resolveHost(host, (error) => toListenError(error, where));
+    const [address] = await unlessAborted(resolved, request.signal); // the resolver takes its time, and cannot be told to stop
     const engine = this.#open();
     try {
       const handle = engine.native.listen({
@@ -131,6 +138,7 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
 
   protected override async _connect(attempt: ConnectAttempt<RdmaConnectOptions>): Promise<Connection> {
     const { host, port } = hostOf(attempt.address);
+    checkLocalAddress(attempt.options.localAddress);
     const resolved = resolveHost(host, (error) =>
       toConnectError(error, `cannot connect to ${host} port ${port}`),
     );
@@ -194,15 +202,6 @@ function hostOf(address: ResolvedAddress): { host: string; port: number } {
     'ERR_VERBMQ_INVALID_ADDRESS',
     'RDMA connections are made to {host, port}, not to a path',
   );
-}
-
-/** What `promise` does, unless `signal` aborts before: the resolver takes its time, and cannot be told to stop. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    void promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }
 
 /** The IP addresses of a host, in the resolver's order. */

@@ -1,9 +1,14 @@
 // An abort leaves whatever else fills the queue: the peer is told why, and not only that the connection has ended.
 import { describe, expect, test } from 'vitest';
-import { onSimulatedDevice, type Personality, resetForTest } from '../../../test/support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../../../test/support/simulated-device.js';
 import { until } from '../../../test/support/until.js';
 import { EventKind, MemoryUse, SubmissionKind } from '../src/binding.js';
-import { type RawEnd, rawPair } from './raw-ends.js';
+import { engineForTest, newSlab, RawEnd, RawListener, rawAttempt, rawPair } from './raw-ends.js';
 
 /** Places in a send queue beside those of messages: `cpp/engine/memory_layout.h` and `operation_queue.h` hold the same numbers. */
 const CONTROL_FRAMES = 16;
@@ -23,7 +28,7 @@ async function expectAborted(end: RawEnd): Promise<void> {
 }
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('an abort over a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('an abort over a device like %s', (personality) => {
     test('has a place in a send queue that is full', async () => {
       resetForTest(device, personality);
       const sendSlots = 8;
@@ -94,6 +99,27 @@ await onSimulatedDevice('rxe', (device) => {
       client.engine.native.abort(client.handle, 'enough', NEVER_MS, false);
       device.release('receive-completions');
       await expectAborted(server);
+    });
+
+    test('may be the first that a peer says, which gives the connection up as soon as it has it', async () => {
+      resetForTest(device, personality);
+      const engine = engineForTest(device);
+      const ends: RawEnd[] = [];
+      const { port } = new RawListener(engine, (request) => {
+        const end = new RawEnd(engine, newSlab(engine), request);
+        ends.push(end);
+        engine.native.accept(request, end.slab.memory);
+      });
+      const client = rawAttempt(device, port);
+      const hear = client.eventArrived.bind(client);
+      client.eventArrived = (kind, a, b) => {
+        if (kind === EventKind.connected)
+          client.engine.native.abort(client.handle, 'enough', NEVER_MS, false);
+        hear(kind, a, b);
+      };
+      await client.saw(EventKind.closed);
+      await expectAborted(ends[0]!);
+      expect(await ends[0]!.saw(EventKind.accepted, 0)).toEqual([]);
     });
   });
 });

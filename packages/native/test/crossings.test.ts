@@ -2,7 +2,12 @@
 import { type Connection, formatAddress } from '@verbmq/core';
 import { resolveConnectionOptions } from '@verbmq/core/transport-kit';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { onSimulatedDevice, type Personality, resetForTest } from '../../../test/support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../../../test/support/simulated-device.js';
 import { until } from '../../../test/support/until.js';
 import type { Addon, NativeEngine } from '../src/binding.js';
 import { connectOnce } from '../src/connect-attempt.js';
@@ -52,37 +57,34 @@ await onSimulatedDevice('rxe', (device) => {
     return { client, server: await accepted };
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
-    'leased messages over a device like %s',
-    (personality) => {
-      test.each([64, 4000, 60 * 1024])('of %i bytes', async (bytes) => {
-        resetForTest(device, personality);
-        const calls: string[] = [];
-        const { client, server } = await watchedPair(calls);
-        let arrived = 0;
-        server.onMessage(({ data }) => {
-          arrived += data[bytes - 1] === 7 ? 1 : 0;
-        });
-        const exchange = async (): Promise<void> => {
-          const due = arrived + AT_ONCE;
-          const leases = Array.from({ length: AT_ONCE }, () => client.allocate(bytes));
-          for (const lease of leases) lease.data[bytes - 1] = 7;
-          await Promise.all(leases.map((lease) => client.send(lease)));
-          await until(() => arrived === due && client.stats().bytesBuffered === 0);
-        };
-        await exchange(); // the first ones may need memory
-        expect(calls).toContain('connect');
-        const registrations = device.calls('ibv_reg_mr');
-        calls.length = 0;
-        for (let n = 0; n < MESSAGES; n += AT_ONCE) await exchange();
-        expect(new Set(calls)).toEqual(new Set(['flush']));
-        expect(calls.length).toBeLessThan(MESSAGES / 4);
-        expect(device.calls('ibv_reg_mr')).toBe(registrations);
-        client.abort('the test is over');
-        await Promise.all([client.closed, server.closed]);
+  describe.each<Personality>(TESTED_PERSONALITIES)('leased messages over a device like %s', (personality) => {
+    test.each([64, 4000, 60 * 1024])('of %i bytes', async (bytes) => {
+      resetForTest(device, personality);
+      const calls: string[] = [];
+      const { client, server } = await watchedPair(calls);
+      let arrived = 0;
+      server.onMessage(({ data }) => {
+        arrived += data[bytes - 1] === 7 ? 1 : 0;
       });
-    },
-  );
+      const exchange = async (): Promise<void> => {
+        const due = arrived + AT_ONCE;
+        const leases = Array.from({ length: AT_ONCE }, () => client.allocate(bytes));
+        for (const lease of leases) lease.data[bytes - 1] = 7;
+        await Promise.all(leases.map((lease) => client.send(lease)));
+        await until(() => arrived === due && client.stats().bytesBuffered === 0);
+      };
+      await exchange(); // the first ones may need memory
+      expect(calls).toContain('connect');
+      const registrations = device.calls('ibv_reg_mr');
+      calls.length = 0;
+      for (let n = 0; n < MESSAGES; n += AT_ONCE) await exchange();
+      expect(new Set(calls)).toEqual(new Set(['flush']));
+      expect(calls.length).toBeLessThan(MESSAGES / 4);
+      expect(device.calls('ibv_reg_mr')).toBe(registrations);
+      client.abort('the test is over');
+      await Promise.all([client.closed, server.closed]);
+    });
+  });
 });
 
 /** The addon, with engines that write down which of their methods are called. */

@@ -115,7 +115,7 @@ await onSimulatedDevice('rxe', (device) => {
         await attempt.saw(EventKind.closed);
         expect(attempt.failure).toMatchObject({ reason: 'rejected' });
       }
-      expect(device.live('cm-id')).toBe(0);
+      await until(() => device.live('cm-id') === 0);
     });
   });
 });

@@ -1,7 +1,12 @@
 // What the engine does with registered memory and one-sided operations, on the simulated device.
 import { describe, expect, test } from 'vitest';
 import { pattern, sameBytes } from '../../../test/support/messages.js';
-import { onSimulatedDevice, type Personality, resetForTest } from '../../../test/support/simulated-device.js';
+import {
+  onSimulatedDevice,
+  type Personality,
+  resetForTest,
+  TESTED_PERSONALITIES,
+} from '../../../test/support/simulated-device.js';
 import { errno } from '../../../test/support/simulated-pair.js';
 import { until } from '../../../test/support/until.js';
 import { EventKind, type MemoryRegistration, MemoryUse, SubmissionKind } from '../src/binding.js';
@@ -42,7 +47,7 @@ const tokens = async (end: RawEnd, count: number): Promise<number[]> =>
   (await end.saw(EventKind.operationDone, count)).map(([, token]) => token);
 
 await onSimulatedDevice('rxe', (device) => {
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+  describe.each<Personality>(TESTED_PERSONALITIES)(
     'one-sided operations on a device like %s',
     (personality) => {
       test('reads and writes of any length, in order, from both sides at once', async () => {

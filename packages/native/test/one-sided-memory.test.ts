@@ -11,6 +11,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../../../test/support/simulated-device.js';
 import {
   errno,
@@ -56,7 +57,7 @@ await onSimulatedDevice('rxe', (device) => {
     },
   );
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])(
+  describe.each<Personality>(TESTED_PERSONALITIES)(
     'one-sided memory over a device like %s',
     (personality) => {
       const native = personality !== 'siw';

@@ -8,6 +8,7 @@ import {
   onSimulatedDevice,
   type Personality,
   resetForTest,
+  TESTED_PERSONALITIES,
 } from '../../../test/support/simulated-device.js';
 import { errno, expectNothingLeft, simulatedPair } from '../../../test/support/simulated-pair.js';
 import { until } from '../../../test/support/until.js';
@@ -42,7 +43,7 @@ await onSimulatedDevice('rxe', (device) => {
     return { chains: after.chains - before.chains, requests: after.requests - before.requests };
   }
 
-  describe.each<Personality>(['rxe', 'siw', 'mlx'])('vectors over a device like %s', (personality) => {
+  describe.each<Personality>(TESTED_PERSONALITIES)('vectors over a device like %s', (personality) => {
     const iwarp = personality === 'siw';
 
     test('leave in one chain, as far as the queue allows', async () => {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Addon, NativeDevice } from '../src/binding.js';
-import { load } from '../src/load-addon.js';
+import { buildCommand, load } from '../src/load-addon.js';
 import { probeRdma } from '../src/probe.js';
 
 const packageDirectory = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -109,13 +109,18 @@ describe('without the addon', () => {
     const result = probeRdma({ loaded: load(directory) });
     expect(result).toMatchObject({ available: false, code: 'addon-missing' });
     expect(result).toHaveProperty('reason', expect.stringContaining('make is missing'));
-    expect(result).toHaveProperty('remedy', expect.stringContaining('apt-get install make'));
+    expect(result).toHaveProperty('remedy', 'apt-get install make, then `npm run bootstrap`');
   });
 
   test('says how to build it when nobody has tried', () => {
     const result = probeRdma({ loaded: load(directory) });
     expect(result).toMatchObject({ available: false, code: 'addon-missing' });
-    expect(result).toHaveProperty('remedy', expect.stringContaining('npm rebuild'));
+    expect(result).toHaveProperty('remedy', expect.stringContaining('`npm run bootstrap`'));
+  });
+
+  test('names the command that works where the package is', () => {
+    expect(buildCommand('/home/me/shop/node_modules/@verbmq/native')).toBe('npm rebuild @verbmq/native');
+    expect(buildCommand('/home/me/verbmq/packages/native')).toBe('npm run bootstrap');
   });
 });
 

@@ -1,11 +1,9 @@
-import { execFile, execFileSync } from 'node:child_process';
-import { closeSync, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs';
-import { open } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { VerbmqError } from '@verbmq/core';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { occupyThreads } from '../../../test/support/occupied-threads.js';
 import type { RdmaTransportOptions } from '../src/index.js';
 import { RdmaTransport } from '../src/index.js';
 
@@ -38,21 +36,6 @@ describe('options', () => {
   });
 });
 
-/** From now on, until what it answers is called, libuv's threads wait, and with them every question to the resolver. */
-function occupyThreads(): () => Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'verbmq-'));
-  const pipe = join(directory, 'pipe');
-  execFileSync('mkfifo', [pipe]);
-  const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4);
-  const openings = Array.from({ length: threads }, () => open(pipe, 'r'));
-  return async () => {
-    const writer = openSync(pipe, 'r+');
-    for (const reader of await Promise.all(openings)) await reader.close();
-    closeSync(writer);
-    rmSync(directory, { recursive: true });
-  };
-}
-
 describe('while the resolver looks for the host', () => {
   test('connect takes no longer than it may, can be cancelled, and does not hold up close', async () => {
     onTestFinished(occupyThreads());
@@ -66,6 +49,14 @@ describe('while the resolver looks for the host', () => {
     const closed = failureOf(transport.connect('rdma://localhost:1'));
     await transport.close();
     expect(await closed).toMatchObject({ code: 'ERR_VERBMQ_CLOSED' });
+  });
+
+  test('listen does not outlive its transport', async () => {
+    onTestFinished(occupyThreads());
+    const transport = new RdmaTransport();
+    const listening = failureOf(transport.listen('rdma://localhost:0'));
+    await transport.close();
+    expect(await listening).toMatchObject({ code: 'ERR_VERBMQ_CLOSED' });
   });
 });
 

@@ -66,8 +66,8 @@ int64_t simverbs_live(const char* kind);
 int simverbs_regions(int access);
 /// What has happened since the last reset: "cq-overruns", "rnr-answers", "rnr-wait-us", "retries", "flushed", "send-chains"
 /// and "receive-chains" (calls of ibv_post_send and ibv_post_recv), "inline" and "signalled" (work requests posted so),
-/// "sends", "reads", "writes", "atomics", "cq-events", "lost-cq-events", "cm-events", "async-events", "contexts-reused", "busy" (calls refused
-/// because children live).
+/// "sends", "reads", "writes", "atomics", "cq-events", "lost-cq-events", "cm-events", "async-events", "contexts-reused", "closed-devices"
+/// (by librdmacm, which had opened them), "busy" (calls refused because children live).
 int64_t simverbs_count(const char* what);
 
 #ifdef __cplusplus

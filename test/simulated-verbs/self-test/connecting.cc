@@ -178,10 +178,13 @@ void finds_a_wildcard_listener() {
   expect_event(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
   rdma_conn_param parameters = connection_parameters({});
   CHECK_EQUAL(rdma_connect(id, &parameters), 0);
-  const seen_event request = expect_event(events, RDMA_CM_EVENT_CONNECT_REQUEST);
-  CHECK(request.id->verbs == id->verbs);
-  // An id that ends without an answer is an answer.
-  CHECK_EQUAL(rdma_destroy_id(request.id), 0);
+  // Of IPv4, which the socket below a listener of iWARP takes, and its connection manager then refuses.
+  if (!on_iwarp()) {
+    const seen_event request = expect_event(events, RDMA_CM_EVENT_CONNECT_REQUEST);
+    CHECK(request.id->verbs == id->verbs);
+    // An id that ends without an answer is an answer.
+    CHECK_EQUAL(rdma_destroy_id(request.id), 0);
+  }
   expect_event(events, RDMA_CM_EVENT_REJECTED);
   CHECK_EQUAL(rdma_destroy_id(id), 0);
   CHECK_EQUAL(rdma_destroy_id(listener), 0);

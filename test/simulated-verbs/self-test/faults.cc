@@ -176,6 +176,29 @@ void device_removal() {
   CHECK_EQUAL(both.active.try_send(1, 0, 8), EIO);
 }
 
+void a_removed_device_that_is_still_listed() {
+  CHECK_EQUAL(simverbs_set("decoy_devices", 1), 0);
+  CHECK_EQUAL(simverbs_set("removed_device_listed", 1), 0);
+  rdma_event_channel* events = rdma_create_event_channel();
+  rdma_cm_id* id = listen_on_loopback(events);
+  ibv_context* context = id->verbs;
+  simverbs_remove_device();
+  expect_event(events, RDMA_CM_EVENT_DEVICE_REMOVAL);
+  CHECK_EQUAL(rdma_destroy_id(id), 0);
+  rdma_destroy_event_channel(events);
+  ibv_context** list = rdma_get_devices(nullptr);
+  CHECK(list[0] == context);
+  rdma_free_devices(list);
+  CHECK_EQUAL(simverbs_count("closed-devices"), 0);
+
+  CHECK_EQUAL(simverbs_set("removed_device_listed", 0), 0);
+  list = rdma_get_devices(nullptr);
+  CHECK(list[0] == nullptr);
+  rdma_free_devices(list);
+  CHECK_EQUAL(simverbs_count("closed-devices"), 1);
+  check_nothing_lives();
+}
+
 void failed_work_says_little() {
   connection both;
   CHECK_EQUAL(simverbs_fail_work(1, IBV_WC_REM_OP_ERR), 0);
@@ -223,6 +246,7 @@ const test_case fault_cases[] = {
     {"a-silent-peer", a_silent_peer},
     {"port-down-and-up", port_down_and_up},
     {"device-removal", device_removal},
+    {"a-removed-device-that-is-still-listed", a_removed_device_that_is_still_listed},
     {"failed-work-says-little", failed_work_says_little},
     {"cm-events-dropped-and-replaced", cm_events_dropped_and_replaced},
     {nullptr, nullptr},

@@ -3,6 +3,9 @@
 #include <arpa/inet.h>
 #include <sched.h>
 
+#include <cerrno>
+#include <cstdlib>
+
 #undef ibv_reg_mr
 
 void endpoint::make_queue_pair(rdma_cm_id* of) {
@@ -56,6 +59,12 @@ void endpoint::post_receive(uint64_t wr_id, size_t offset, uint32_t bytes) {
   CHECK_EQUAL(shared != nullptr ? ibv_post_srq_recv(shared, &request, &bad) : ibv_post_recv(id->qp, &request, &bad), 0);
 }
 
+int refused_with(const ibv_qp* pair, int result) {
+  const bool is_iwarp = pair->context->device->transport_type == IBV_TRANSPORT_IWARP;
+  CHECK_EQUAL(result < 0, is_iwarp && result != 0);
+  return result == -1 ? errno : std::abs(result);
+}
+
 int endpoint::try_send(uint64_t wr_id, size_t offset, uint32_t bytes, unsigned flags) {
   ibv_sge sge = piece(offset, bytes);
   ibv_send_wr request{};
@@ -65,7 +74,7 @@ int endpoint::try_send(uint64_t wr_id, size_t offset, uint32_t bytes, unsigned f
   request.opcode = IBV_WR_SEND;
   request.send_flags = flags;
   ibv_send_wr* bad = nullptr;
-  return ibv_post_send(id->qp, &request, &bad);
+  return refused_with(id->qp, ibv_post_send(id->qp, &request, &bad));
 }
 
 void endpoint::send(uint64_t wr_id, size_t offset, uint32_t bytes, unsigned flags) {

@@ -11,6 +11,9 @@
 #include "check.h"
 #include "simulated_verbs.h"
 
+/// The errno with which work was refused, or 0. Checks that it was said as the drivers of this kind of device do.
+int refused_with(const ibv_qp* pair, int result);
+
 struct endpoint_options {
   uint32_t depth = 16;
   int cq_entries = 64;

@@ -31,7 +31,7 @@ int post(endpoint& from, ibv_wr_opcode opcode, size_t local, uint32_t bytes, con
     request.wr.rdma.rkey = rkey;
   }
   ibv_send_wr* bad = nullptr;
-  return ibv_post_send(from.id->qp, &request, &bad);
+  return refused_with(from.id->qp, ibv_post_send(from.id->qp, &request, &bad));
 }
 
 uint64_t word(const endpoint& end, size_t offset) {

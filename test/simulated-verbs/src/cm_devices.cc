@@ -42,12 +42,14 @@ void take_device(cm_id* id) {
 void close_unused_device(ibv_context* context) {
   if (context == nullptr) return;
   device* owner = device_of(context);
-  if (!owner->removed || owner->cm_context != context || is_needed(owner)) return;
+  if (!owner->removed || the_world().set.removed_device_listed) return;
+  if (owner->cm_context != context || is_needed(owner)) return;
   device_context* opened = extended(context);
   if (opened->children != 0) misuse("verbs objects are left on a device that librdmacm closes");
   delete static_cast<protection_domain*>(owner->cm_domain);
   owner->cm_domain = nullptr;
   owner->cm_context = nullptr;
+  ++the_world().counts["closed-devices"];
   owner->contexts.erase(opened);
   pthread_mutex_destroy(&context->mutex);
   delete opened;
@@ -58,21 +60,25 @@ void close_unused_device(ibv_context* context) {
 extern "C" {
 
 ibv_context** rdma_get_devices(int* count) {
-  lock_guard lock(the_world().mutex);
+  world& w = the_world();
+  lock_guard lock(w.mutex);
   device* owner = main_device();
   const int error_number = call_fails("rdma_get_devices");
   if (error_number == 0 && owner->removed) close_unused_device(owner->cm_context);
-  if (error_number != 0 || owner->removed) {
+  const bool listed = !owner->removed || (w.set.removed_device_listed && owner->cm_context != nullptr);
+  if (error_number != 0 || (!listed && !w.set.decoy_devices)) {
     // Without a device, or when one cannot be opened, there is no list at all.
     errno = error_number != 0 ? error_number : ENODEV;
     if (count != nullptr) *count = 0;
     return nullptr;
   }
-  open_for_ids(owner);
-  ++owner->cm_holders;
   auto** list = static_cast<ibv_context**>(std::calloc(2, sizeof(ibv_context*)));
-  list[0] = owner->cm_context;
-  if (count != nullptr) *count = 1;
+  if (listed) {
+    open_for_ids(owner);
+    ++owner->cm_holders;
+    list[0] = owner->cm_context;
+  }
+  if (count != nullptr) *count = listed ? 1 : 0;
   return list;
 }
 

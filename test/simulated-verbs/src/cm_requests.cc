@@ -1,8 +1,6 @@
 // Requests for connections and their answers.
 #include "cm_connection.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
@@ -72,13 +70,19 @@ bool lacks_receives(const cm_id* id) {
                               : pair->receives.empty();
 }
 
+/// The socket below a listener of iWARP on the wildcard of IPv6 takes IPv4 as well; but there its address is one of IPv6, which no device
+/// has, and the kernel refuses what it has taken (seen with Linux 6.1).
+bool is_of_no_device(const cm_id* active, const cm_id* listener) {
+  return is_iwarp(active) && active->route.addr.dst_addr.sa_family != listener->route.addr.src_addr.sa_family;
+}
+
 void take_request(cm_id* active, std::vector<uint8_t> data, uint8_t rnr_retry_count) {
   cm_id* listener = find_listener(&active->route.addr.dst_addr, active->ps);
   if (listener == nullptr) {
     reject_active(active, reject_reason::invalid_service_id, {});
     return;
   }
-  if (listener->requests_left == 0) {
+  if (listener->requests_left == 0 || is_of_no_device(active, listener)) {
     reject_active(active, reject_reason::consumer_defined, {});
     return;
   }
@@ -178,9 +182,7 @@ int rdma_connect(rdma_cm_id* plain, rdma_conn_param* parameters) {
     // Software iWARP connects its socket within the call, and hears there that nobody listens.
     const uint32_t handle = id->handle;
     if (w.set.connect_blocks_us > 0) {
-      lock.unlock();
-      usleep(static_cast<useconds_t>(w.set.connect_blocks_us));
-      lock.lock();
+      wait_in_call(lock, w.set.connect_blocks_us);
       if (find_id(handle) == nullptr || id->state != cm_state::route_resolved) return failed(EINVAL);
     }
     if (find_listener(&id->route.addr.dst_addr, id->ps) == nullptr) return failed(ECONNREFUSED);

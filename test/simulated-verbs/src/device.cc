@@ -110,7 +110,7 @@ ibv_device** ibv_get_device_list(int* count) {
   device* real = main_device();
   std::vector<ibv_device*> found;
   if (w.set.decoy_devices) found.push_back(w.devices[2]);
-  if (!real->removed) found.push_back(real);
+  if (!real->removed || w.set.removed_device_listed) found.push_back(real);
   auto** list = static_cast<ibv_device**>(std::calloc(found.size() + 1, sizeof(ibv_device*)));
   for (size_t i = 0; i < found.size(); ++i) list[i] = found[i];
   if (count != nullptr) *count = static_cast<int>(found.size());

@@ -37,8 +37,23 @@ bool may_be_inline(ibv_wr_opcode opcode) {
          opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+// How drivers say why they have refused work: RoCE's with the errno, as the manual page has it; iWARP's providers with the
+// errno negated, and where the kernel is asked and refuses, with -1 beside it.
+int as_result(const queue_pair* pair, int error_number) {
+  if (pair->context->device->transport_type != IBV_TRANSPORT_IWARP) return error_number;
+  if (error_number != ENOTCONN && error_number != EIO) return -error_number;
+  errno = error_number;
+  return -1;
+}
+
+// Some drivers remember that a queue pair has failed and take no more work, where others take it and flush it.
+bool refuses_in_error(const queue_pair* pair) {
+  return pair->state == IBV_QPS_ERR && the_world().set.work_refused_in_error != 0;
+}
+
 int post_one_send(queue_pair* pair, const ibv_send_wr& request) {
   if (const int error_number = call_fails("ibv_post_send")) return error_number;
+  if (refuses_in_error(pair)) return EINVAL;
   const bool iwarp = pair->context->device->transport_type == IBV_TRANSPORT_IWARP;
   if (pair->state != IBV_QPS_RTS && pair->state != IBV_QPS_SQD && pair->state != IBV_QPS_ERR) {
     return iwarp ? ENOTCONN : EINVAL;
@@ -84,6 +99,7 @@ receive_work copy(const ibv_recv_wr& request) {
 
 int post_one_receive(queue_pair* pair, const ibv_recv_wr& request) {
   if (const int error_number = call_fails("ibv_post_recv")) return error_number;
+  if (refuses_in_error(pair)) return EINVAL;
   const bool iwarp = pair->context->device->transport_type == IBV_TRANSPORT_IWARP;
   // Software iWARP takes receives from the start; others want the queue pair initialised.
   if (pair->srq != nullptr || (pair->state == IBV_QPS_RESET && !iwarp)) return EINVAL;
@@ -110,7 +126,7 @@ int post_send(ibv_qp* plain, ibv_send_wr* first, ibv_send_wr** bad) {
   // What came before the one refused is posted all the same.
   if (pair->state == IBV_QPS_ERR) schedule_flush(pair);
   else kick(pair);
-  return error_number;
+  return as_result(pair, error_number);
 }
 
 int post_recv(ibv_qp* plain, ibv_recv_wr* first, ibv_recv_wr** bad) {
@@ -125,7 +141,7 @@ int post_recv(ibv_qp* plain, ibv_recv_wr* first, ibv_recv_wr** bad) {
   }
   if (error_number != 0) *bad = request;
   if (pair->state == IBV_QPS_ERR) schedule_flush(pair);
-  return error_number;
+  return as_result(pair, error_number);
 }
 
 int post_srq_recv(ibv_srq* plain, ibv_recv_wr* first, ibv_recv_wr** bad) {

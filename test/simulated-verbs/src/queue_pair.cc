@@ -1,8 +1,6 @@
 // Longer than 300 lines because a work request is followed from its post to its completion, through all that a device may do to it.
 #include "queue_pair.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <utility>
 
@@ -212,6 +210,8 @@ void destroy_queue_pair(lock_guard& lock, queue_pair* pair) {
   });
   auto* send_queue = static_cast<completion_queue*>(pair->send_cq);
   auto* receive_queue = static_cast<completion_queue*>(pair->recv_cq);
+  // Software iWARP ends what is posted when it is destroyed as when it fails.
+  if (device_of(pair->context)->transport_type == IBV_TRANSPORT_IWARP && w.set.flush_delay_us == 0) flush(pair);
   if (w.set.completions_removed_at_destroy) {
     remove_completions(send_queue, pair->qp_num);
     remove_completions(receive_queue, pair->qp_num);
@@ -277,11 +277,7 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* init) {
 int ibv_destroy_qp(ibv_qp* plain) {
   lock_guard lock(the_world().mutex);
   if (const int error_number = call_fails("ibv_destroy_qp")) return error_number;
-  if (const int64_t wait_us = the_world().set.destroy_blocks_us; wait_us > 0) {
-    lock.unlock();
-    usleep(static_cast<useconds_t>(wait_us));
-    lock.lock();
-  }
+  wait_in_call(lock, the_world().set.destroy_blocks_us);
   destroy_queue_pair(lock, static_cast<queue_pair*>(plain));
   return 0;
 }
@@ -294,6 +290,7 @@ int ibv_modify_qp(ibv_qp* plain, ibv_qp_attr* attributes, int mask) {
 int ibv_query_qp(ibv_qp* plain, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) {
   lock_guard lock(the_world().mutex);
   if (const int error_number = call_fails("ibv_query_qp")) return error_number;
+  if (device_of(plain->context)->removed) return EIO;
   const auto* pair = static_cast<queue_pair*>(plain);
   *attributes = pair->attributes;
   attributes->qp_state = attributes->cur_qp_state = pair->state;

@@ -38,6 +38,8 @@ namespace simverbs {
   setting(unwatchable_channels, 0)                                                                                  \
   /* writes are posted as writes with immediate data, which take a receive: a peer may do so */                       \
   setting(writes_carry_immediates, 0)                                                                               \
+  /* a queue pair in error refuses work, where others flush it */                                                   \
+  setting(work_refused_in_error, 0)                                                                                 \
   /* a work request that is refused is not named */                                                                    \
   setting(refusals_unnamed, 0)                                                                                      \
   /* a queue pair gets the number of the one that was destroyed last */                                              \
@@ -51,6 +53,8 @@ namespace simverbs {
   setting(vendor_id, 0xffffff)                                                                                      \
   /* the device found first is another one, without addresses */                                                    \
   setting(decoy_devices, 0)                                                                                         \
+  /* a device that was removed is found as before: its removal is not over */                                       \
+  setting(removed_device_listed, 0)                                                                                 \
   /* a misuse that hangs with a real library aborts here with a message, unless this is 1 */                        \
   setting(hang_on_misuse, 0)                                                                                        \
   /* times */                                                                                                       \

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "hardware.h"
+
 namespace simverbs {
 
 world& the_world() {
@@ -24,6 +26,14 @@ void misuse(lock_guard& lock, const char* what) {
 void misuse(const char* what) {
   std::fprintf(stderr, "simulated verbs: %s; with a real library this would go wrong now and then\n", what);
   std::abort();
+}
+
+void wait_in_call(lock_guard& lock, const int64_t& setting_us) {
+  for (const int64_t from_us = now_us(); now_us() - from_us < setting_us;) {
+    lock.unlock();
+    usleep(200);
+    lock.lock();
+  }
 }
 
 void note_context(const void* given) {

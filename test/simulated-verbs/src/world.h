@@ -59,6 +59,9 @@ world& the_world();
 /// A use that a real library lets pass, and that goes wrong now and then. Says so and aborts.
 [[noreturn]] void misuse(const char* what);
 
+/// Waits within a call until so much time has passed since it began; a test may change that meanwhile. Others go on.
+void wait_in_call(lock_guard& lock, const int64_t& setting_us);
+
 /// The device with the addresses, made when first asked for.
 device* main_device();
 void make_devices();

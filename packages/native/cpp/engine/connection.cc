@@ -196,10 +196,9 @@ void connection::post_receives() {
     request.next = i + 1 < count ? &receive_requests_[i + 1] : nullptr;
   }
   ibv_recv_wr* refused = nullptr;
-  const int error_number = ibv_post_recv(id_->queue_pair(), receive_requests_.data(), &refused);
+  const int error_number = errno_of(ibv_post_recv(id_->queue_pair(), receive_requests_.data(), &refused));
   if (error_number != 0) {
-    const verbs_error error = call_failed("ibv_post_recv", error_number > 0 ? error_number : EIO);
-    post_failure_ = failure{error.reason(), error.what()};
+    post_failure_ = refusal("ibv_post_recv", error_number);
     return;
   }
   receives_posted_ += static_cast<uint32_t>(count);
@@ -225,11 +224,13 @@ std::optional<failure> connection::receive(uint32_t slot, const ibv_wc& completi
     return protocol_failure("more credits than slots");
   }
   if (peer_closed_ && is_data) return protocol_failure("a message after its close");
-  if ((header->type == frame_type::ready) != (phase_ == connection_phase::accepting)) {
+  // Who gives the connection up at once says that first of all.
+  const bool is_end = header->type == frame_type::abort || header->type == frame_type::refusal;
+  if (!is_end && (header->type == frame_type::ready) != (phase_ == connection_phase::accepting)) {
     return protocol_failure("a first frame at the wrong time");
   }
   move_gate(gate_limit, static_cast<uint32_t>(memory_.gate[gate_limit]) + header->data_credits);
-  if (header->type != frame_type::abort && header->type != frame_type::refusal) {
+  if (!is_end) {
     if (!outgoing_.heard(header->large_read, header->large_released)) {
       return protocol_failure("it has read messages that it was not told of");
     }

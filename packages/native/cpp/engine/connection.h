@@ -43,6 +43,10 @@ class connection {
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
+  /// Nobody waits for it any more, while the kernel, or another thread, still uses the identifier and the queue pair. That can receive
+  /// nothing from here on, and none of the memory is registered; so the device touches none of it, whatever was posted.
+  void let_go_of_memory() noexcept;
+
   handle self() const noexcept { return self_; }
   cm_id& id() const noexcept { return *id_; }
   connection_phase phase() const noexcept { return phase_; }
@@ -76,9 +80,9 @@ class connection {
   void remove_memory(region_number number) { regions_.remove(number); }
   std::shared_ptr<const registered_memory> memory(region_number number) const { return regions_.find(number); }
   const region_table& regions() const noexcept { return regions_; }
-  size_t slab_bytes() const noexcept { return has_queue_pair() ? memory_.bytes : 0; }
+  size_t slab_bytes() const noexcept { return send_region_ ? memory_.bytes : 0; }
   /// In how many pieces it is registered.
-  size_t slab_regions() const noexcept { return pool_ ? 1 : 2; }
+  size_t slab_regions() const noexcept { return (receive_region_ ? 1 : 0) + (send_region_ ? 1 : 0); }
 
   /// Reads and atomics that may be in flight, as both devices have agreed.
   void set_read_depth(uint32_t depth) noexcept { operations_.configure(depth, port_bytes_); }
@@ -152,10 +156,8 @@ class connection {
     return close_sent_ && peer_closed_ && outgoing_.all_read() && incoming_.all_read();
   }
 
-  /// Whether the kernel waits for the peer's answer when this is disconnected, or its identifier destroyed.
-  bool awaits_answer() const noexcept {
-    return phase_ == connection_phase::connecting && !answered && device_ != nullptr && device_->context().is_iwarp();
-  }
+  /// An attempt to connect. Over iWARP the kernel waits for the peer's answer when it is disconnected, or its identifier destroyed.
+  bool is_attempt() const noexcept { return phase_ <= connection_phase::connecting || connecting_elsewhere; }
 
   // Bookkeeping of the engine.
   bool dirty = false;         // in the engine's list of connections to flush
@@ -164,7 +166,6 @@ class connection {
   std::optional<failure> first_failure;
   bool counted = false;               // among the engine's queue pairs
   bool connecting_elsewhere = false;  // another thread uses the identifier
-  bool answered = false;              // the request is: by the peer, or the kernel in its place
   /// Set when devices or rdma_cm say that the connection is lost: why, unless the peer's last frames, which may still be on
   /// their way to the completion queue, tell of another end.
   std::optional<failure> loss;
@@ -197,6 +198,8 @@ class connection {
   bool stage_note(frame_type type, uint8_t* frame, const note_bytes& said);
   void stage_all();
   std::optional<failure> post_staged();
+  /// What it means that the device has refused work: the end of the connection, or a fault of the call.
+  failure refusal(const char* call, int error_number) const;
 
   handle self_;
   std::unique_ptr<cm_id> id_;

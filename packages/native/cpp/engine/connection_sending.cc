@@ -157,8 +157,7 @@ std::optional<failure> connection::post_staged() {
     staged_[i].request.next = i + 1 < staged_.size() ? &staged_[i + 1].request : nullptr;
   }
   ibv_send_wr* refused = nullptr;
-  int error_number = ibv_post_send(id_->queue_pair(), &staged_.front().request, &refused);
-  if (error_number < 0) error_number = EIO;
+  const int error_number = errno_of(ibv_post_send(id_->queue_pair(), &staged_.front().request, &refused));
 
   // Without the one that was refused nobody knows which were posted.
   const bool is_known = error_number == 0 || refused != nullptr;
@@ -171,8 +170,17 @@ std::optional<failure> connection::post_staged() {
   if (error_number == 0 || (error_number == ENOMEM && is_known && outstanding > staged_.size())) {
     return std::nullopt;
   }
-  const verbs_error error = call_failed("ibv_post_send", error_number);
-  return failure{error.reason(), error.what()};
+  return refusal("ibv_post_send", error_number);
+}
+
+failure connection::refusal(const char* call, int error_number) const {
+  // The device may know of the end before any event or completion tells of it.
+  const bool was_up = phase_ == connection_phase::open || phase_ == connection_phase::accepting;
+  if (was_up && (error_number == ENOTCONN || id_->has_failed())) {
+    return {"lost", "the connection was lost: its queue pair takes no more work"};
+  }
+  const verbs_error error = call_failed(call, error_number);
+  return {error.reason(), error.what()};
 }
 
 std::optional<failure> connection::flush() {

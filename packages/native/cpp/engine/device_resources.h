@@ -29,6 +29,8 @@ class device_resources : public std::enable_shared_from_this<device_resources> {
   /// Keeps whoever watches the descriptors until these resources end; it is let go before they are closed.
   void hold(std::shared_ptr<void> watcher) { watchers_.push_back(std::move(watcher)); }
 
+  void release_watchers() noexcept { watchers_.clear(); }
+
   /// A place for `depth` work requests on some completion queue, held until destroyed. A queue that overruns is
   /// lost, so the sum of the depths on it never exceeds its size; another queue is created when none has room.
   class reservation {

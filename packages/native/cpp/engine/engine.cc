@@ -20,10 +20,19 @@ engine::engine(std::shared_ptr<const verbs_library> library, engine_host& host)
 
 engine::~engine() {
   for (entry& each : entries_) {
-    if (each.peer && each.peer->has_queue_pair() && !each.peer->connecting_elsewhere) each.peer->id().disconnect();
+    if (!each.peer || !each.peer->has_queue_pair() || each.peer->connecting_elsewhere) continue;
+    if (each.peer->is_attempt()) each.peer->let_go_of_memory();
+    else each.peer->id().disconnect();
+    end_elsewhere(std::move(each.peer));
   }
-  // Queue pairs and ids go before the channel they stand on.
   entries_.clear();
+  // Other threads wait for the device and for peers, and end what is left. They find nothing in it of the environment, which may be gone
+  // by then.
+  for (const auto& of : elsewhere_) {
+    of->let_go_of_memory();
+    if (of->pool()) of->pool()->let_go_of_memory();
+  }
+  for (const auto& [context, device] : devices_) device->release_watchers();
 }
 
 const std::shared_ptr<event_channel>& engine::channel() {

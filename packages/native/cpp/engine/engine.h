@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +34,12 @@ class engine_host {
   };
   /// Watches a descriptor until the object returned is let go. Throws verbs_error.
   virtual std::shared_ptr<void> watch(int fd, readable what) = 0;
-  /// Runs `work` on another thread, then `done` on this one, also when the engine is gone by then.
-  virtual void run_elsewhere(std::function<void()> work, std::function<void()> done) = 0;
+  /// What a call waits for that is made on another thread: one's own device, for seconds, or a peer, for minutes.
+  enum class awaited { device, peer };
+  /// Runs `work` on another thread, then `done` on this one. When this one waits for it no longer, `left` comes in the place of `done`, on
+  /// that other thread, after the end of the engine.
+  virtual void run_elsewhere(awaited what, std::function<void()> work, std::function<void()> done,
+                             std::function<void()> left) = 0;
   /// Calls `due` after so many milliseconds, unless the object returned is let go before.
   virtual std::shared_ptr<void> after(uint32_t delay_ms, std::function<void()> due) = 0;
 };
@@ -124,6 +129,8 @@ class engine {
     size_t regions = 0;
   };
   memory_totals registered_memory_totals() const;
+  /// Connections that have ended, and attempts to connect, for which another thread waits.
+  size_t pending_calls() const noexcept { return elsewhere_.size(); }
 
   // Notes about exposed memory, each of which is answered before the next. False when it is not this side's turn.
   bool send_note(handle connection, note_bytes said);
@@ -202,6 +209,8 @@ class engine {
   /// Nothing is left of it; that its device is gone may be why.
   void attempt_failed();
   void release_lost_devices();
+  void ask_for_devices(uint32_t again_after_ms);
+  bool lost_devices_are_let_go() const;
   void notify(ibv_context* context, const std::string& event, int port = 0);
   void handle_device_event(device_resources& device, const device_event& event);
   void handle_pool_event(const device_event& event);
@@ -214,6 +223,7 @@ class engine {
   void handle_established(connection& of, const cm_event& event);
   void resolve_address(connection& of);
   void end_elsewhere(std::shared_ptr<connection> of);
+  static void end_any_thread(std::shared_ptr<connection> of);
   void ended_elsewhere(handle ended);
   void connect_now(connection& of);
   void connect_elsewhere(connection& of);
@@ -251,6 +261,7 @@ class engine {
   std::vector<handle> dirty_;
   std::vector<handle> doomed_;
   std::vector<handle> draining_;
+  std::set<std::shared_ptr<connection>> elsewhere_;  // those that another thread uses
   std::map<uint32_t, std::weak_ptr<receive_pool>> pools_;  // by their numbers
   uint32_t last_pool_ = 0;
   std::map<uint32_t, failure> failures_;
@@ -258,10 +269,11 @@ class engine {
   event_queue events_;
   std::vector<device_notice> notices_;
   bool device_may_be_gone_ = false;
+  std::set<const ibv_context*> lost_devices_;  // those that librdmacm may have open still
+  std::shared_ptr<void> ask_again_;
   std::array<ibv_wc, batch> completions_;
   size_t live_ = 0;
   size_t queue_pairs_ = 0;
-  size_t ending_elsewhere_ = 0;
   bool stalled_ = false;
   /// Dies with the engine: work that comes back from another thread looks whether it is still wanted.
   std::shared_ptr<engine*> self_ = std::make_shared<engine*>(this);

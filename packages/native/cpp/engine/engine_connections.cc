@@ -129,7 +129,10 @@ void engine::handle_cm_events() {
 void engine::handle_cm_event(const cm_event& event) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return handle_connect_request(event);
   // Whoever hears of it: also a listener on which nobody connects, and what is on its end already.
-  device_may_be_gone_ |= event.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+    device_may_be_gone_ = true;
+    lost_devices_.insert(event.id->verbs);
+  }
   connection* of = find(event.id);
   if (of == nullptr) {
     // A listener hears of its device only; it is then of no more use.
@@ -170,7 +173,6 @@ void engine::handle_cm_event(const cm_event& event) {
         return lose(*of, failure{"lost", "the connection was lost: the peer has given it up"});
       }
       device_may_be_gone_ |= event.type != RDMA_CM_EVENT_REJECTED;
-      of->answered = true;
       return doom(*of, failed_attempt(event));
     case RDMA_CM_EVENT_DISCONNECTED:
       return lose(*of, failure{"lost", "the connection was lost: the peer's process ended, or its network did"});
@@ -211,31 +213,33 @@ void engine::connect_elsewhere(connection& of) {
   shared->parameters =
       parameters_for(*of.device(), shared->own, sizeof shared->own, wished_read_depth, wished_read_depth);
   of.connecting_elsewhere = true;
+  elsewhere_.insert(shared->of);
+  const std::weak_ptr<engine*> wanted = self_;
   host_.run_elsewhere(
-      [shared] {
+      engine_host::awaited::peer,
+      [shared, wanted] {
+        if (wanted.expired()) return;
         try {
           shared->of->id().connect(shared->parameters);
         } catch (const verbs_error& error) {
           shared->why = failure{"connect-failed", error.what()};
         }
       },
-      [shared, wanted = std::weak_ptr<engine*>(self_)] {
+      [shared, wanted] {
+        engine& self = **wanted.lock();
         shared->of->connecting_elsewhere = false;
-        const auto still = wanted.lock();
-        if (!still) return shared->of.reset();
-        engine& self = **still;
-        shared->of->answered = shared->why.has_value();
+        self.elsewhere_.erase(shared->of);
         const bool given_up = self.find(shared->of->self()) != shared->of.get();
         if (given_up) self.end_elsewhere(shared->of);
         else if (shared->why) self.doom(*shared->of, std::move(shared->why));
         shared->of.reset();
-      });
+      },
+      [shared] { end_any_thread(std::move(shared->of)); });
 }
 
 void engine::handle_established(connection& of, const cm_event& event) {
   // The accepting side is up when the peer's first frame comes; see handle_receive().
   if (of.phase() != connection_phase::connecting) return;
-  of.answered = true;
   reject_reason reason{};
   const auto peer = hello::read(event.private_data.data(), event.private_data.size(), reason);
   if (!peer) return doom(of, rejected(reason));
@@ -305,6 +309,8 @@ void engine::accept(handle request, const connection_sizes& sizes, connection_me
   } catch (...) {
     uncount(*of);
     of->id().destroy_queue_pair();
+    // A device may have completed what was posted. The next connection has these places in the queue.
+    take_all_completions();
     reject(request, reject_reason::no_resources);
     attempt_failed();
     throw;

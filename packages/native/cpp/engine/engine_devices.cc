@@ -11,6 +11,11 @@ namespace {
 // More than ever wait in earnest; a device that reports without end must not fill the memory.
 constexpr size_t most_notices = 64;
 
+// A device is off the list milliseconds after it was taken away, or seconds on a busy machine. Each time is twice the one before, ten
+// seconds in all.
+constexpr uint32_t first_ask_again_ms = 20;
+constexpr uint32_t last_ask_again_ms = 5120;
+
 }  // namespace
 
 // librdmacm closes a device that is gone as soon as no identifier needs it. A connection lets go of these resources
@@ -101,6 +106,7 @@ failure engine::lost_device(ibv_context* context) const {
 void engine::lose_device(ibv_context* context, const std::string& event) {
   if (context == nullptr) return;
   notify(context, event);
+  lost_devices_.insert(context);
   const failure why = lost_device(context);
   for (const entry& each : entries_) {
     if (each.peer && each.peer->id().verbs() == context) doom(*each.peer, why);
@@ -117,10 +123,31 @@ void engine::attempt_failed() {
 // wait for them. Asked for its devices, it closes those that are gone and that no identifier needs. It is asked also after
 // attempts that failed: a device that was removed when no identifier stood on it tells nobody.
 void engine::release_lost_devices() {
-  if (ending_elsewhere_ > 0) return;  // their identifiers are still there
-  if (!std::exchange(device_may_be_gone_, false)) return;
+  if (!device_may_be_gone_) return;
+  // Identifiers of what has ended may still be there.
+  for (const auto& of : elsewhere_) {
+    if (of->doomed) return;
+  }
+  device_may_be_gone_ = false;
+  ask_for_devices(first_ask_again_ms);
+}
+
+// The first time may be in vain, where there are no descriptors left, say; or too early: rdma_cm tells of a removal before the
+// device is off the list. Nobody tells when it is.
+void engine::ask_for_devices(uint32_t again_after_ms) {
+  ask_again_.reset();
+  if (lost_devices_are_let_go() || again_after_ms > last_ask_again_ms) return lost_devices_.clear();
+  ask_again_ = host_.after(again_after_ms, [this, again_after_ms] { ask_for_devices(2 * again_after_ms); });
+}
+
+bool engine::lost_devices_are_let_go() const {
   ibv_context** devices = library_->get_devices(nullptr);
-  if (devices != nullptr) library_->free_devices(devices);
+  // Without any device there is no list either, and none is closed until there is one.
+  if (devices == nullptr) return !device_list::may_name_any(library_);
+  bool all = true;
+  for (ibv_context** each = devices; *each != nullptr; ++each) all = all && lost_devices_.count(*each) == 0;
+  library_->free_devices(devices);
+  return all;
 }
 
 void engine::notify(ibv_context* context, const std::string& event, int port) {

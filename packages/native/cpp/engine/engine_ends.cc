@@ -1,5 +1,6 @@
 // How connections end: by failure or in order, and in which order what they hold is given back.
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,22 @@ namespace {
 constexpr uint32_t flush_timeout_ms = 1000;
 
 }  // namespace
+
+void connection::let_go_of_memory() noexcept {
+  if (ibv_qp* queue_pair = id_->queue_pair()) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_ERR;
+    device_->context().library().modify_qp(queue_pair, &attributes, IBV_QP_STATE);
+  }
+  end_deadline.reset();
+  finished_.clear();
+  operations_ = {};
+  outgoing_ = {};
+  regions_ = {};
+  receive_region_.reset();
+  send_region_.reset();
+  memory_ = {};
+}
 
 // News of an end can come before the peer's last frames: its abort, or its close. A device may acknowledge a frame, and the
 // peer go on that, before the completion can be polled; and a send of our own may fail on the way. So the queue pair is
@@ -71,10 +88,11 @@ void engine::reap() {
     const bool failed = of->first_failure.has_value() && !orderly;
     if (failed) failures_[each.value()] = std::move(*of->first_failure);
     uncount(*of);
-    if (!of->has_queue_pair() || of->connecting_elsewhere || of->awaits_answer()) {
-      // The identifier and the queue pair of an attempt live on: until another thread that is still connecting comes back, or an
-      // answer of the peer does.
+    if (!of->has_queue_pair() || of->is_attempt()) {
+      // Nobody waits longer for an attempt. Its identifier and its queue pair live on: until another thread that is still connecting comes
+      // back, or an answer of the peer does, or the device lets go of them.
       const std::shared_ptr<connection> attempt = std::move(entries_[each.index()].peer);
+      if (attempt->has_queue_pair()) attempt->let_go_of_memory();
       if (attempt->has_queue_pair() && !attempt->connecting_elsewhere) end_elsewhere(attempt);
       free_entry(each);
       events_.push(event_kind::closed, each, failed ? 1 : 0);
@@ -97,24 +115,37 @@ void engine::end_elsewhere(std::shared_ptr<connection> of) {
     detached_queue_pair queue_pair;
   };
   const handle ended = of->self();
+  elsewhere_.insert(of);
   detached_queue_pair queue_pair = of->id().detach_queue_pair();
   const auto shared = std::make_shared<job>(job{std::move(of), std::move(queue_pair)});
-  ++ending_elsewhere_;
   host_.run_elsewhere(
+      shared->of->is_attempt() ? engine_host::awaited::peer : engine_host::awaited::device,
       [shared] {
         shared->of->id().disconnect();
         shared->queue_pair.destroy_any_thread();
       },
       [shared, ended, wanted = std::weak_ptr<engine*>(self_)] {
-        const auto still = wanted.lock();
-        if (still) (*still)->take_all_completions();
+        engine& self = **wanted.lock();
+        self.take_all_completions();
+        self.elsewhere_.erase(shared->of);
         shared->of.reset();
-        if (still) (*still)->ended_elsewhere(ended);
-      });
+        self.ended_elsewhere(ended);
+      },
+      [shared] { end_any_thread(std::move(shared->of)); });
+}
+
+// The engine is gone, and the memory of its environment is not registered any more. What the connections of one engine have in common
+// belongs to one of these threads at a time.
+void engine::end_any_thread(std::shared_ptr<connection> of) {
+  static auto* mutex = new std::mutex();  // never destroyed: these threads may live as long as the process
+  detached_queue_pair queue_pair = of->id().detach_queue_pair();
+  of->id().disconnect();
+  queue_pair.destroy_any_thread();
+  const std::lock_guard<std::mutex> locked(*mutex);
+  of.reset();
 }
 
 void engine::ended_elsewhere(handle ended) {
-  --ending_elsewhere_;
   const bool has_place = ended.index() < entries_.size() && entries_[ended.index()].generation == ended.generation();
   if (has_place) {
     free_entry(ended);

@@ -85,11 +85,14 @@ void engine::deregister_memory(handle connection, region_number region) {
 
 engine::memory_totals engine::registered_memory_totals() const {
   memory_totals totals;
+  const auto add = [&](const connection& of) {
+    totals.bytes += of.slab_bytes() + of.regions().bytes();
+    totals.regions += of.slab_regions() + of.regions().count();
+  };
   for (const entry& each : entries_) {
-    if (!each.peer || !each.peer->has_queue_pair()) continue;
-    totals.bytes += each.peer->slab_bytes() + each.peer->regions().bytes();
-    totals.regions += each.peer->slab_regions() + each.peer->regions().count();
+    if (each.peer && elsewhere_.count(each.peer) == 0) add(*each.peer);
   }
+  for (const auto& of : elsewhere_) add(*of);
   for (const auto& [number, shared] : pools_) {
     const auto pool = shared.lock();
     if (!pool) continue;

@@ -52,6 +52,12 @@ class receive_pool {
   receive_pool(const receive_pool&) = delete;
   receive_pool& operator=(const receive_pool&) = delete;
 
+  /// None of its connections receives anything any more, and the slots are nobody's.
+  void let_go_of_memory() noexcept {
+    region_.reset();
+    owner_.reset();
+  }
+
   /// Names it for JavaScript and in work ids.
   uint32_t number() const noexcept { return number_; }
   uint8_t* slot(uint32_t slot) const noexcept { return base_ + static_cast<size_t>(slot) * sizes_.slot_bytes; }

@@ -57,6 +57,10 @@ Napi::Value engine_object::join_receive_pool(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), open_engine(info).join_receive_pool(handle_argument(info)));
 }
 
+Napi::Value engine_object::pending_calls(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), static_cast<double>(open_engine(info).pending_calls()));
+}
+
 Napi::Value engine_object::make_receive_pool(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   engine& target = open_engine(info);

@@ -78,6 +78,7 @@ Napi::Function engine_object::define(Napi::Env env) {
                       InstanceMethod("registerMemory", &engine_object::register_memory),
                       InstanceMethod("deregisterMemory", &engine_object::deregister_memory),
                       InstanceMethod("memoryTotals", &engine_object::memory_totals),
+                      InstanceMethod("pendingCalls", &engine_object::pending_calls),
                       InstanceMethod("joinReceivePool", &engine_object::join_receive_pool),
                       InstanceMethod("makeReceivePool", &engine_object::make_receive_pool),
                       InstanceMethod("sharedReceiveTotals", &engine_object::shared_receive_totals),

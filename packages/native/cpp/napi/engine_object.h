@@ -38,6 +38,7 @@ class engine_object : public Napi::ObjectWrap<engine_object> {
   Napi::Value shared_receive_totals(const Napi::CallbackInfo& info);
   void deregister_memory(const Napi::CallbackInfo& info);
   Napi::Value memory_totals(const Napi::CallbackInfo& info);
+  Napi::Value pending_calls(const Napi::CallbackInfo& info);
   void flush(const Napi::CallbackInfo& info);
   void close(const Napi::CallbackInfo& info);
 

@@ -39,7 +39,9 @@ void loop_driver::start(engine& driven) {
   uv_timer_init(loop_, &reference_.handle);
   uv_timer_start(&reference_.handle, [](uv_timer_t*) {}, UINT64_MAX, 0);
   uv_unref(reinterpret_cast<uv_handle_t*>(&reference_.handle));
-  open_handles_ += 2;
+  for_devices_.open(loop_);
+  for_peers_.open(loop_);
+  open_handles_ += 4;
 }
 
 loop_driver::poll_handle* loop_driver::start_poll(int fd, uv_poll_cb callback) {
@@ -100,26 +102,14 @@ std::shared_ptr<void> loop_driver::after(uint32_t delay_ms, std::function<void()
   return {timer, [this](timer_handle* unused) { stop(timers_, unused); }};
 }
 
-void loop_driver::run_elsewhere(std::function<void()> work, std::function<void()> done) {
-  struct job {
-    uv_work_t request;
-    loop_driver* driver;
-    std::function<void()> work;
-    std::function<void()> done;
+void loop_driver::run_elsewhere(awaited what, std::function<void()> work, std::function<void()> done,
+                                std::function<void()> left) {
+  driver_threads& threads = what == awaited::device ? for_devices_ : for_peers_;
+  const auto back = [this, done = std::move(done)] {
+    done();
+    if (receiver_.deliver() && !stopped_) submitted();
   };
-  auto* queued = new job{{}, this, std::move(work), std::move(done)};
-  queued->request.data = queued;
-  ++jobs_elsewhere_;
-  uv_queue_work(
-      loop_, &queued->request, [](uv_work_t* request) { static_cast<job*>(request->data)->work(); },
-      [](uv_work_t* request, int) {
-        const std::unique_ptr<job> finished(static_cast<job*>(request->data));
-        loop_driver& self = *finished->driver;
-        finished->done();
-        --self.jobs_elsewhere_;
-        if (self.stopped_) self.close_if_idle();
-        else if (self.receiver_.deliver() && !self.stopped_) self.submitted();
-      });
+  threads.run(std::move(work), back, std::move(left));
 }
 
 void loop_driver::update_reference() {
@@ -235,11 +225,9 @@ void loop_driver::submitted() {
   }
 }
 
-void loop_driver::close(std::function<void()> closed) {
+void loop_driver::stop() {
   if (stopped_) return;
   stopped_ = true;
-  closed_ = std::move(closed);
-  if (engine_ == nullptr) return closed_();
   uv_close(reinterpret_cast<uv_handle_t*>(&idle_.handle), [](uv_handle_t* handle) {
     static_cast<owned_handle<uv_idle_t>*>(handle->data)->driver->handle_closed();
   });
@@ -250,13 +238,14 @@ void loop_driver::close(std::function<void()> closed) {
   while (!timers_.empty()) stop(timers_, *timers_.begin());
 }
 
-void loop_driver::handle_closed() {
-  --open_handles_;
-  if (stopped_) close_if_idle();
+void loop_driver::close(std::function<void()> closed) {
+  closed_ = std::move(closed);
+  for (driver_threads* each : {&for_devices_, &for_peers_}) each->close([this] { handle_closed(); });
 }
 
-void loop_driver::close_if_idle() {
-  if (open_handles_ == 0 && jobs_elsewhere_ == 0) closed_();
+void loop_driver::handle_closed() {
+  --open_handles_;
+  if (open_handles_ == 0 && closed_) closed_();
 }
 
 }  // namespace verbmq

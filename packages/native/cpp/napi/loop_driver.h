@@ -14,6 +14,7 @@
 #include "engine/duration_clock.h"
 #include "engine/engine.h"
 #include "engine/polling_policy.h"
+#include "napi/driver_threads.h"
 
 namespace verbmq {
 
@@ -32,9 +33,11 @@ class loop_driver final : public engine_host {
  public:
   loop_driver(uv_loop_t* loop, polling_policy policy, event_receiver& receiver);
 
-  /// Drives `driven`, which was made with this host, and which the caller owns and keeps until close() has been called.
+  /// Drives `driven`, which was made with this host, and which the caller owns and keeps until stop() has been called.
   void start(engine& driven);
-  /// Stops at once; `closed` is called when the loop holds none of the handles any more.
+  /// Stops at once. What the engine leaves to other threads may still come.
+  void stop();
+  /// Leaves those to themselves; `closed` is called when the loop holds none of the handles any more.
   void close(std::function<void()> closed);
 
   /// JavaScript has submitted something outside of a delivery: an answer may be near, or events wait.
@@ -44,7 +47,8 @@ class loop_driver final : public engine_host {
 
   // engine_host
   std::shared_ptr<void> watch(int fd, readable what) override;
-  void run_elsewhere(std::function<void()> work, std::function<void()> done) override;
+  void run_elsewhere(awaited what, std::function<void()> work, std::function<void()> done,
+                     std::function<void()> left) override;
   std::shared_ptr<void> after(uint32_t delay_ms, std::function<void()> due) override;
 
  private:
@@ -80,7 +84,6 @@ class loop_driver final : public engine_host {
   void sleep();
   void keep_turning();
   void handle_closed();
-  void close_if_idle();
 
   uv_loop_t* loop_;
   polling_policy policy_;
@@ -100,7 +103,9 @@ class loop_driver final : public engine_host {
   uint64_t last_activity_ns_ = 0;
   uint64_t armed_at_ns_ = 0;
   size_t open_handles_ = 0;
-  size_t jobs_elsewhere_ = 0;
+  // Each waits in a thread: those for devices are soon over.
+  driver_threads for_devices_{8};
+  driver_threads for_peers_{64};
   std::function<void()> closed_;
 };
 

@@ -125,11 +125,12 @@ void runtime::end_now() {
   if (ended_) return;
   ended_ = true;
   // Handles stop before the descriptors under them are closed.
+  driver_->stop();
+  engine_.reset();
   driver_->close([this] {
     if (cleanup_ != nullptr) napi_remove_async_cleanup_hook(cleanup_);
     delete this;
   });
-  engine_.reset();
 }
 
 }  // namespace verbmq

@@ -130,6 +130,13 @@ void detached_queue_pair::destroy_any_thread() noexcept {
   if (ibv_qp* destroyed = std::exchange(queue_pair_, nullptr)) library_->destroy_plain_qp(destroyed);
 }
 
+bool cm_id::has_failed() const noexcept {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr initial{};
+  if (library().query_qp(id_->qp, &attributes, IBV_QP_STATE, &initial) != 0) return false;
+  return attributes.qp_state != IBV_QPS_RTS;
+}
+
 bool cm_id::stands_on(object_name subject) const noexcept {
   if (subject == nullptr || id_->qp == nullptr) return false;
   return subject == id_->qp->qp_context || (queue_ && subject == queue_->name()) ||

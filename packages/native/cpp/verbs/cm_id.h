@@ -110,6 +110,9 @@ class cm_id {
   void destroy_queue_pair() noexcept;
   /// Gives it away instead. What it stands on stays until `destroy_queue_pair`, or the end of this identifier.
   detached_queue_pair detach_queue_pair() noexcept;
+  /// Whether the queue pair was up and has left that state, so that the device takes no more work on it. False as well where
+  /// the device does not answer.
+  bool has_failed() const noexcept;
   /// Whether a device_event's subject is the queue pair of this identifier, or its completion queue.
   bool stands_on(object_name subject) const noexcept;
 

@@ -48,8 +48,8 @@ int completion_queue::poll(int count, ibv_wc* completions) {
 }
 
 void completion_queue::arm() {
-  const int error_number = ibv_req_notify_cq(queue_, 0);
-  if (error_number != 0) throw call_failed("ibv_req_notify_cq", error_number > 0 ? error_number : EIO);
+  const int error_number = errno_of(ibv_req_notify_cq(queue_, 0));
+  if (error_number != 0) throw call_failed("ibv_req_notify_cq", error_number);
 }
 
 void completion_queue::note_event() noexcept {

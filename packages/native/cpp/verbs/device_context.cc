@@ -68,6 +68,14 @@ device_list::device_list(std::shared_ptr<const verbs_library> library) : library
   }
 }
 
+bool device_list::may_name_any(const std::shared_ptr<const verbs_library>& library) {
+  try {
+    return device_list(library).size() > 0;
+  } catch (const verbs_error& error) {
+    return error.reason() != "no-device";
+  }
+}
+
 void device_list::check_files() const {
   for (int i = 0; i < count_; ++i) {
     try {

@@ -41,6 +41,8 @@ class device_list {
  public:
   /// Throws verbs_error when the library cannot enumerate; an empty list is no error.
   explicit device_list(std::shared_ptr<const verbs_library> library);
+  /// Whether there is a device; also when that cannot be told.
+  static bool may_name_any(const std::shared_ptr<const verbs_library>& library);
   ~device_list();
   device_list(const device_list&) = delete;
   device_list& operator=(const device_list&) = delete;

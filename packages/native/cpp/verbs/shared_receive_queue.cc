@@ -24,8 +24,7 @@ shared_receive_queue::shared_receive_queue(std::shared_ptr<protection_domain> do
 shared_receive_queue::~shared_receive_queue() { domain_->library().destroy_srq(queue_); }
 
 int shared_receive_queue::post(ibv_recv_wr* first, ibv_recv_wr*& refused) noexcept {
-  const int result = ibv_post_srq_recv(queue_, first, &refused);
-  return result < 0 ? EIO : result;
+  return errno_of(ibv_post_srq_recv(queue_, first, &refused));
 }
 
 void shared_receive_queue::warn_below(uint32_t receives) noexcept {

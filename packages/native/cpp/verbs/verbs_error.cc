@@ -61,6 +61,11 @@ verbs_error call_failed(const char* call, int error_number, const std::string& w
   return verbs_error(reason, call, error_number, message);
 }
 
+int errno_of(int result) noexcept {
+  if (result >= 0) return result;
+  return result == -1 && errno != 0 ? errno : -result;
+}
+
 void check_device_file(const std::string& file) {
   if (access(file.c_str(), R_OK | W_OK) == 0 || (errno != EACCES && errno != EPERM)) return;
   throw verbs_error("no-permission", "open", errno, file + " may not be opened by this user");

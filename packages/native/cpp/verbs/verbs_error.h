@@ -28,6 +28,10 @@ class verbs_error : public std::runtime_error {
 /// process is allowed to do (a small RLIMIT_MEMLOCK turns ENOMEM into "memlock").
 verbs_error call_failed(const char* call, int error_number, const std::string& what = {});
 
+/// The positive errno behind what a verb returned, 0 for success. ibv_post_send(3) and its kin promise the errno itself;
+/// providers of iWARP devices return it negated (cxgb4, siw), or -1 with it in `errno` where the kernel refused (siw).
+int errno_of(int result) noexcept;
+
 /// Throws "no-permission" when `file` exists and may not be opened for reading and writing. Asked before the libraries
 /// are: they take a refusal for a file that udev has yet to make, and wait for it for five seconds.
 void check_device_file(const std::string& file);

@@ -70,6 +70,7 @@ void read_ibverbs(verbs_library& library, const symbol_reader& read) {
   read.required(library.get_cq_event, "get_cq_event");
   read.required(library.ack_cq_events, "ack_cq_events");
   read.required(library.modify_qp, "modify_qp");
+  read.required(library.query_qp, "query_qp");
   read.required(library.destroy_plain_qp, "destroy_qp");
   read.required(library.create_srq, "create_srq");
   read.required(library.modify_srq, "modify_srq");

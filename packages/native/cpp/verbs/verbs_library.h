@@ -40,6 +40,7 @@ struct verbs_library {
   int (*get_cq_event)(ibv_comp_channel*, ibv_cq**, void**) = nullptr;
   void (*ack_cq_events)(ibv_cq*, unsigned int) = nullptr;
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int) = nullptr;
+  int (*query_qp)(ibv_qp*, ibv_qp_attr*, int, ibv_qp_init_attr*) = nullptr;
   int (*destroy_plain_qp)(ibv_qp*) = nullptr;
   ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*) = nullptr;
   int (*modify_srq)(ibv_srq*, ibv_srq_attr*, int) = nullptr;
