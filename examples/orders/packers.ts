@@ -1,5 +1,5 @@
 /** A pool of packers: each order is packed by one of them, wherever they run. Start as many of these as you like. */
-import { connect } from 'verbmq';
+import { connect, isVerbmqError } from 'verbmq';
 import { pubsub } from 'verbmq/pubsub';
 import { queue } from 'verbmq/queue';
 import type { Order } from './service.js';
@@ -18,5 +18,10 @@ async function pack(order: Order): Promise<void> {
 }
 
 // Who leaves in order ends what it has begun. What a lost packer had begun is given to another one.
-await queue<Order>(connection, 'packing').work(pack, { concurrency: 4, signal: leaving.signal });
+try {
+  await queue<Order>(connection, 'packing').work(pack, { concurrency: 4, signal: leaving.signal });
+} catch (error) {
+  if (!isVerbmqError(error) || error.reason !== 'released') throw error;
+  console.log('the service shuts down');
+}
 await connection.close();

@@ -6,18 +6,27 @@
 export * from '@verbmq/core';
 export {
   AutoConnection,
+  type AutoDetails,
   type AutoOptions,
   AutoTransport,
+  type AutoTransportOptions,
   type PathInfo,
   type PathPolicy,
   type PathReason,
   pathChannel,
 } from '@verbmq/core/auto';
 export {
+  type Polling,
+  RdmaConnection,
+  type RdmaConnectionStats,
   type RdmaConnectOptions,
+  type RdmaDetails,
+  type RdmaDevice,
   type RdmaListenOptions,
   RdmaTransport,
   type RdmaTransportOptions,
+  type RdmaTransportStats,
+  type SharedReceiveTotals,
 } from '@verbmq/native';
 export {
   type TcpConnectOptions,

@@ -1,4 +1,5 @@
-import { type AutoOptions, AutoTransport } from '@verbmq/core/auto';
+import { type AutoOptions, AutoTransport, type AutoTransportOptions } from '@verbmq/core/auto';
+import { checkOptions } from '@verbmq/core/transport-kit';
 import { RdmaTransport, type RdmaTransportOptions } from '@verbmq/native';
 import {
   type TcpConnectOptions,
@@ -24,11 +25,19 @@ export interface VerbmqTransportOptions extends AutoOptions {
  * ```
  */
 export class VerbmqTransport extends AutoTransport<TcpListenOptions, TcpConnectOptions> {
-  constructor({ tcp, rdma, ...options }: VerbmqTransportOptions = {}) {
-    super({
-      ...options,
-      base: new TcpTransport({ ...options, ...tcp }),
-      fast: options.policy === 'tcp' ? undefined : new RdmaTransport({ ...options, ...rdma }),
-    });
+  constructor(options: VerbmqTransportOptions = {}) {
+    super(partsOf(options));
   }
+}
+
+function partsOf(given: VerbmqTransportOptions): AutoTransportOptions<TcpListenOptions, TcpConnectOptions> {
+  checkOptions('options', given);
+  const { tcp, rdma, ...options } = given;
+  checkOptions('tcp', tcp);
+  checkOptions('rdma', rdma);
+  return {
+    ...options,
+    base: new TcpTransport({ ...options, ...tcp }),
+    fast: options.policy === 'tcp' ? undefined : new RdmaTransport({ ...options, ...rdma }),
+  };
 }

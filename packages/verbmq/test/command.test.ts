@@ -72,7 +72,8 @@ describe('the verbmq command', () => {
         const { status, out } = await run('ping', url, '--seconds', '1', '--bytes', '100', '--json');
         expect(status).toBe(0);
         const result = JSON.parse(out);
-        expect(result).toMatchObject({ url, bytes: 100 });
+        const [kind] = url.split(':');
+        expect(result).toMatchObject({ url, bytes: 100, path: { kind, changes: 0 } });
         expect(result.roundTrips).toBeGreaterThan(0);
         expect(result.p50Micros).toBeGreaterThan(0);
         expect(result.p99Micros).toBeGreaterThanOrEqual(result.p50Micros);
@@ -83,6 +84,13 @@ describe('the verbmq command', () => {
     } finally {
       await rm(path, { force: true });
     }
+  });
+
+  test('ping of a verbmq:// address says which way it took, and why not the fast one', async () => {
+    const { urls } = await serve('verbmq://127.0.0.1:0');
+    const { status, out } = await run('ping', urls[0] as string, '--seconds', '1');
+    expect(status).toBe(0);
+    expect(out).toMatch(/ round trips of 64 B over (rdma|tcp \([a-z-]+(, the peer says [a-z-]+)?\))[,:]/);
   });
 
   test('serve ends when it is told to, and its connections with it, in order', async () => {

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { AutoConnection, type PathInfo } from '@verbmq/core/auto';
 import { connect } from '../transports.js';
 
 export interface PingOptions {
@@ -21,6 +22,13 @@ export async function ping(url: string, { bytes, seconds, json }: PingOptions): 
   const measureFrom = start + seconds * 100;
   const end = measureFrom + seconds * 1000;
   let sentAt = start;
+  let changes = 0;
+  if (connection instanceof AutoConnection) {
+    connection.onPath(() => {
+      if (performance.now() >= measureFrom) changes++;
+    });
+  }
+  let path: Taken = { kind: connection.kind };
 
   const finished = new Promise<void>((resolve, reject) => {
     const next = (): void => {
@@ -46,14 +54,31 @@ export async function ping(url: string, { bytes, seconds, json }: PingOptions): 
   });
   try {
     await finished;
+    if (connection instanceof AutoConnection) path = connection.path;
   } finally {
     await connection.close();
   }
-  report(url, bytes, samples, json);
+  report(url, bytes, path, changes, samples, json);
   return 0;
 }
 
-function report(url: string, bytes: number, samples: number[], json: boolean): void {
+/** Which way the messages took, and why not the fast one. */
+type Taken = Pick<PathInfo, 'kind' | 'reason' | 'peerReason'>;
+
+function describePath({ kind, reason, peerReason }: Taken, changes: number): string {
+  const why = [reason, peerReason === undefined ? undefined : `the peer says ${peerReason}`].filter(Boolean);
+  const moved = changes > 0 ? ', and moved while it was measured' : '';
+  return `${kind}${why.length > 0 ? ` (${why.join(', ')})` : ''}${moved}`;
+}
+
+function report(
+  url: string,
+  bytes: number,
+  path: Taken,
+  changes: number,
+  samples: number[],
+  json: boolean,
+): void {
   const sorted = Float64Array.from(samples).sort();
   const microseconds = (quantile: number): number => {
     const sample = sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? Number.NaN;
@@ -61,6 +86,7 @@ function report(url: string, bytes: number, samples: number[], json: boolean): v
   };
   const result = {
     url,
+    path: { ...path, changes },
     bytes,
     roundTrips: sorted.length,
     p50Micros: microseconds(0.5),
@@ -73,7 +99,7 @@ function report(url: string, bytes: number, samples: number[], json: boolean): v
     return;
   }
   process.stdout.write(
-    `${url}: ${result.roundTrips} round trips of ${bytes} B: p50 ${result.p50Micros} µs, p99 ${result.p99Micros} µs, ` +
+    `${url}: ${result.roundTrips} round trips of ${bytes} B over ${describePath(path, changes)}: p50 ${result.p50Micros} µs, p99 ${result.p99Micros} µs, ` +
       `p99.9 ${result.p999Micros} µs, max ${result.maxMicros} µs\n`,
   );
 }
