@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/support/longest-first.js';
 
 /** In the guest under software emulation everything takes several times as long. */
 const slowness = process.env.VERBMQ_GUEST === undefined ? 1 : 6;
@@ -10,12 +11,21 @@ const failoverTests = 'test/auto/failover/*.guest.test.ts';
 /** What looks at the process that it runs in, or takes away the device that a process has open from its first use on. */
 const ownProcessTests =
   'test/native/{device-removal,huge-pages,polling,shared-receive-queue-crowd}.guest.test.ts';
-const left = ['**/node_modules/**', '**/dist/**'];
+/** What a run of `npm test` leaves to another part; projects with an `exclude` of their own do not look at the argument of that name. */
+const leftToOthers = process.env.VERBMQ_TESTS_LEFT_OUT?.split(',') ?? [];
+const left = ['**/node_modules/**', '**/dist/**', ...leftToOthers];
 
 /** Node imports what is built as it does for users. Vitest would read and change each file for each test file again. */
 const server = { deps: { external: [/\/packages\/[^/]+\/dist\//] } };
 
-const common = { server, setupFiles: ['test/support/after-a-failure.ts'] };
+/** A library that processes with tests load before all others; see scripts/test/sanitizer.mjs. */
+const preload = process.env.VERBMQ_TEST_PRELOAD;
+const env = preload === undefined ? {} : { LD_PRELOAD: preload };
+
+/** What vitest has made of a file is kept, as long as that is unchanged: in the guest making it takes a second for each. */
+const experimental = { fsModuleCache: true };
+
+const common = { server, env, setupFiles: ['test/support/after-a-failure.ts'] };
 
 /**
  * | project | what | where |
@@ -33,6 +43,8 @@ const common = { server, setupFiles: ['test/support/after-a-failure.ts'] };
  */
 export default defineConfig({
   test: {
+    experimental,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * What the documents say against what is there: every error code has its section in docs/errors.md and is thrown, links
- * lead somewhere, and the npm scripts that are named exist.
+ * What the documents say against what is there: every error code has its section in docs/errors.md and is thrown, every option its row
+ * in docs/options.md, every reason of a path its row in docs/rdma-setup.md, links lead somewhere, and the npm scripts that are named exist.
  *
  * Usage: check-documents.mjs [CHECKOUT]
  */
@@ -10,6 +10,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { checkCommand } from './lib/check-command.mjs';
 import { filesUnder } from './lib/files-under.mjs';
+import { optionTableProblems } from './lib/option-tables.mjs';
 import { packageDirectories } from './lib/paths.mjs';
 
 /**
@@ -20,6 +21,8 @@ export function checkDocuments(root) {
   const documents = filesUnder(root, /\.md$/).map((path) => ({ path, text: readFileSync(path, 'utf8') }));
   return [
     ...checkErrorCodes(root),
+    ...optionTableProblems(root),
+    ...checkPathReasons(root),
     ...documents.flatMap((document) => checkLinks(root, document)),
     ...documents.flatMap((document) => checkScripts(root, document)),
   ];
@@ -78,6 +81,21 @@ function checkRetryable(source, sourceText, text) {
         ? []
         : [`docs/errors.md: ${code}: Retryable is ${is} in ${source}, ${said ?? 'missing'} here`];
     });
+}
+
+/** Why a connection is on TCP: of each reason it is said what to do. @param {string} root */
+function checkPathReasons(root) {
+  const source = 'packages/core/src/auto/path-info.ts';
+  const document = 'docs/rdma-setup.md';
+  if (!existsSync(join(root, source))) {
+    return [];
+  }
+  const type = /type PathReason =([^;]*);/.exec(readFileSync(join(root, source), 'utf8'))?.[1] ?? '';
+  const rows = readFileSync(join(root, document), 'utf8').match(/^\| `[\w-]+` +\|/gm) ?? [];
+  const reasons = [...type.matchAll(/'([\w-]+)'/g)].map(([, reason]) => reason);
+  return reasons
+    .filter((reason) => !rows.some((row) => row.startsWith(`| \`${reason}\` `)))
+    .map((reason) => `${document}: no row for the reason ${reason} of ${source}`);
 }
 
 /** Codes that stand in sources and documents, but not in the list. @param {string} root @param {Set<string>} known */

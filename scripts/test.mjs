@@ -87,10 +87,16 @@ async function main() {
     });
   }
   rmSync(join(root, '.cache/test'), { recursive: true, force: true });
+  const selected = selectParts(parts, options.only);
   /** @type {import('./test/parts.mjs').Session} */
-  const session = { requireGuest: options.requireGuest, noGuestBecause: undefined, stop: false };
+  const session = {
+    requireGuest: options.requireGuest,
+    names: selected.map(({ name }) => name),
+    noGuestBecause: undefined,
+    stop: false,
+  };
   const results = [];
-  for (const group of groupParts(selectParts(parts, options.only))) {
+  for (const group of groupParts(selected)) {
     results.push(...(await runGroup(group, session)));
     if (session.stop) {
       console.log('nothing else can run');

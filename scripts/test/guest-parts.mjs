@@ -3,6 +3,7 @@
  * its driver is for in one run.
  */
 
+import { existsSync } from 'node:fs';
 import { inFull } from './scope.mjs';
 import { runVitest, runVitestInGuest } from './vitest-run.mjs';
 
@@ -13,12 +14,13 @@ const minute = 60_000;
 /**
  * @param {string} name
  * @param {string} title
- * @param {Omit<import('./vitest-run.mjs').GuestSession, 'name' | 'runs'> & {args: string[], env?: Record<string, string> | undefined}} session
+ * @param {{onDemand?: boolean} & Omit<import('./vitest-run.mjs').GuestSession, 'name' | 'runs'> & {args: string[], env?: Record<string, string> | undefined}} session
  * @returns {import('./parts.mjs').Part}
  */
-const guestPart = (name, title, { args, env, ...session }) => ({
+const guestPart = (name, title, { args, env, onDemand, ...session }) => ({
   name,
   title,
+  onDemand,
   inGuest: true,
   patient: true,
   run: (context) => runVitestInGuest(context, { ...session, name, runs: [{ name, args, env }] }),
@@ -33,11 +35,12 @@ const timeLimitMs = (inFull ? 240 : 45) * minute;
 /** What depends on how the device ends, refuses, and does without atomics. The layers above it run on Soft-RoCE. */
 const onSiw = [
   ...['conformance/rdma', 'native/ends', 'native/peer-death', 'native/children', 'native/one-sided'],
-  ...['test/keys', 'auto/moving'],
+  ...['native/addresses', 'test/keys', 'auto/moving'],
 ];
 
 export const rxe = guestPart('rxe', 'RDMA on Soft-RoCE', {
   driver: 'rxe',
+  bundled: true,
   args: projects,
   env,
   timeLimitMs,
@@ -45,6 +48,7 @@ export const rxe = guestPart('rxe', 'RDMA on Soft-RoCE', {
 
 export const siw = guestPart('siw', 'RDMA on Soft-iWARP', {
   driver: 'siw',
+  bundled: true,
   args: [...projects, ...(inFull ? [] : onSiw)],
   env,
   timeLimitMs,
@@ -56,6 +60,7 @@ export const failover = guestPart(
   {
     driver: 'rxe',
     hosts: 2,
+    bundled: true,
     args: ['--project', 'failover', 'two-hosts'],
     env: { VERBMQ_FAILOVER_ROUNDS: '1' },
     timeLimitMs: 12 * minute,
@@ -64,6 +69,8 @@ export const failover = guestPart(
 
 export const noDevice = guestPart('no-device', 'the addon on a kernel without RDMA', {
   driver: 'none',
+  // The part `native` shows it on a machine that has none.
+  onDemand: !inFull && !existsSync('/sys/class/infiniband'),
   // The other tests bring a device of their own, which is the same on every kernel.
   args: [
     '--project',

@@ -13,9 +13,9 @@ import { failover, noDevice, rxe, siw, vm } from './guest-parts.mjs';
 import { nodeOfVersion, otherNodes } from './other-node.mjs';
 import { checkPackages } from './package-checks.mjs';
 import { skipped } from './results.mjs';
-import { asan, asanRxe } from './sanitizer-parts.mjs';
+import { asan, asanRxe, sanitizedSuites } from './sanitizer-parts.mjs';
 import { inFull } from './scope.mjs';
-import { runVitest } from './vitest-run.mjs';
+import { leavingOut, runVitest } from './vitest-run.mjs';
 
 const minute = 60_000;
 
@@ -24,6 +24,7 @@ const minute = 60_000;
  *
  * @typedef {object} Session what the parts tell each other
  * @property {boolean} requireGuest
+ * @property {readonly string[]} names of the parts that are run
  * @property {string | undefined} noGuestBecause why the parts in the guest are skipped
  * @property {boolean} stop nothing else can run
  *
@@ -33,6 +34,7 @@ const minute = 60_000;
  * @property {'all' | 'guest'} [prepares] the parts that cannot run without it
  * @property {boolean} [inGuest] needs what the guest's bootstrap installs
  * @property {boolean} [patient] may run at the same time as its neighbours that are patient too
+ * @property {boolean | undefined} [onDemand] runs only when it is named: here another part shows the same
  * @property {(context: PartContext, session: Session) => Promise<import('./results.mjs').Outcome[]>} run
  */
 
@@ -42,7 +44,7 @@ const minute = 60_000;
  * @returns {Part[]} those, and the parts that prepare for them
  */
 export function selectParts(all, only) {
-  const chosen = all.filter(({ name }) => only === undefined || only.includes(name));
+  const chosen = all.filter(({ name, onDemand }) => (only === undefined ? !onDemand : only.includes(name)));
   const guest = chosen.some(({ inGuest }) => inGuest);
   return all.filter(
     (part) => chosen.includes(part) || part.prepares === 'all' || (part.prepares === 'guest' && guest),
@@ -86,8 +88,36 @@ function guestObstacle() {
 /** @param {string} name of a script, without its extension */
 const script = (name) => join(root, 'scripts', `${name}.mjs`);
 
-/** Vitest leaves a core to whoever watches it, which on a machine with two is half of it. */
-const onEveryCore = ['--maxWorkers', String(availableParallelism())];
+/**
+ * Vitest leaves a core to whoever watches it, which on a machine with two is half of it. Tests of the addon wait for a good part of their
+ * time, for a device that is late on purpose: half as many more keep the cores busy.
+ * @param {string} project
+ */
+const onEveryCore = (project) => [
+  '--maxWorkers',
+  String(Math.ceil(availableParallelism() * (project === 'native' ? 1.5 : 1))),
+];
+
+/**
+ * What the part `asan` does as well, by the same tests: sanitizers find what a plain run finds, and more. So it is left to them where that part
+ * follows. What they do shorter, or on fewer devices, stays.
+ * @type {Record<string, Record<string, string>>} by project, what its run finds in its environment
+ */
+const leftToSanitizers = {
+  conformance: leavingOut(sanitizedSuites.map((suite) => `test/conformance/${suite}`)),
+  native: {
+    ...leavingOut([
+      'packages/native/test/handles',
+      ...['connecting-faults', 'large-faults', 'auto-ends'].map((name) => `test/native/${name}`),
+      'test/simulated-verbs/simulated-verbs',
+    ]),
+    VERBMQ_SANITIZED_NEXT: '1',
+  },
+};
+
+/** @param {Pick<Session, 'names' | 'noGuestBecause'>} session @returns {boolean} whether the part `asan` will run */
+export const sanitizersFollow = ({ names, noGuestBecause }) =>
+  names.includes('asan') && noGuestBecause === undefined;
 
 const fuzzTests = ['test/rpc/fuzz', 'test/queue/fuzz', 'test/pubsub/fuzz'];
 
@@ -108,18 +138,31 @@ const fuzz = {
     ),
 };
 
+/** @type {Part} */
+const peers = {
+  name: 'peers',
+  title: 'what rpc is compared with: its packages, types, and that each answers',
+  patient: true,
+  run: async (context) => [
+    await context.check('bootstrap of the peers', process.execPath, [script('bootstrap'), '--peers'], {
+      timeLimitMs: 10 * minute,
+    }),
+    ...(await runVitest(context, { name: 'peers', args: ['--project', 'peers'] }, 5 * minute)),
+  ],
+};
+
 /**
  * What may differ between two versions of Node: sockets, processes, memory, streams, signals, and the addon, which is built for no version in
  * particular. One transport of a kind shows it; what is the same JavaScript on another one is left out.
  */
-const onOtherNodes = {
-  unit: [
-    ...['packages', 'test/codec', 'test/auto', 'test/examples', 'test/observing'],
-    ...['rpc/tcp', 'rpc/rdma-simulated', 'rpc/killed-peers', 'queue/queue', 'pubsub/pubsub'],
-  ],
-  conformance: ['tcp', 'tls', 'unix', 'rdma-simulated-rxe'].map((suite) => `test/conformance/${suite}.test`),
-  native: ['packages/native'],
-};
+const onOtherNodes = [
+  ...['packages', 'test/codec', 'test/examples', 'test/observing'],
+  ...['authentication', 'certificates', 'closing', 'encrypted', 'killed-peers', 'resuming'].map(
+    (name) => `test/auto/${name}`,
+  ),
+  ...['rpc/tcp', 'rpc/killed-peers', 'queue/queue', 'pubsub/pubsub'],
+  ...['tcp', 'tls', 'rdma-simulated-rxe'].map((suite) => `test/conformance/${suite}.test`),
+];
 
 /** @type {Part[]} */
 export const parts = [
@@ -185,34 +228,22 @@ export const parts = [
   ...['unit', 'conformance', 'native'].map((project) => ({
     name: project,
     title: `vitest project ${project} on Node ${process.versions.node}`,
-    run: (/** @type {PartContext} */ context) =>
-      runVitest(context, { name: project, args: ['--project', project, ...onEveryCore] }, 20 * minute),
+    run: (/** @type {PartContext} */ context, /** @type {Session} */ session) => {
+      const env = !inFull && sanitizersFollow(session) ? leftToSanitizers[project] : undefined;
+      const args = ['--project', project, ...onEveryCore(project)];
+      return runVitest(context, { name: project, args, env }, 20 * minute);
+    },
   })),
-  {
-    name: 'peers',
-    title: 'what rpc is compared with: its packages, types, and that each answers',
-    run: async (context) => [
-      await context.check('bootstrap of the peers', process.execPath, [script('bootstrap'), '--peers'], {
-        timeLimitMs: 10 * minute,
-      }),
-      ...(await runVitest(context, { name: 'peers', args: ['--project', 'peers'] }, 5 * minute)),
-    ],
-  },
   ...otherNodes.map((version) => ({
     name: `node-${version}`,
     title: `what may differ on Node ${version}`,
     run: async (/** @type {PartContext} */ context) => {
       const node = await nodeOfVersion(context, version);
-      const outcomes = [];
-      for (const [project, files] of Object.entries(onOtherNodes)) {
-        const args = ['--project', project, ...onEveryCore, ...(inFull ? [] : files)];
-        const run = { name: `node-${version}-${project}`, node, args };
-        outcomes.push(...(await runVitest(context, run, 20 * minute)));
-      }
-      return outcomes;
+      const projects = ['unit', 'conformance', 'native'].flatMap((project) => ['--project', project]);
+      const args = [...projects, ...onEveryCore('native'), ...(inFull ? [] : onOtherNodes)];
+      return runVitest(context, { name: `node-${version}`, node, args }, 40 * minute);
     },
   })),
-  // Two of them run at a time: the longest come first, so that both lanes end together. The last has little beside it: in the guest and under
-  // sanitizers a process takes so long to start that vitest would not wait for it on a busy machine.
-  ...[rxe, asan, siw, failover, fuzz, vm, noDevice, asanRxe],
+  // Two of them run at a time: the longest come first, so that both lanes end together.
+  ...[rxe, asan, siw, failover, vm, asanRxe, noDevice, fuzz, peers],
 ];

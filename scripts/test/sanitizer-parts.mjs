@@ -4,7 +4,8 @@
 
 import { join } from 'node:path';
 import { root } from '../lib/paths.mjs';
-import { runVitest, runVitestInGuest } from './vitest-run.mjs';
+import { inFull } from './scope.mjs';
+import { leavingOut, runVitest, runVitestInGuest } from './vitest-run.mjs';
 
 const minute = 60_000;
 
@@ -35,18 +36,30 @@ const sanitizerPart = (name, title, run) => ({
   },
 });
 
+/**
+ * Auto calls into the addon as any other connection does. A device like mlx, and shared receive slots, which the tests of the addon
+ * share as well, are tested without sanitizers.
+ */
+export const sanitizedSuites = inFull
+  ? ['rdma-simulated', 'auto-rdma-simulated']
+  : ['rxe', 'siw'].map((name) => `rdma-simulated-${name}`);
+const where = [
+  ...sanitizedSuites.map((suite) => `conformance/${suite}`),
+  ...['packages/native', 'test/native', 'test/simulated-verbs'],
+];
+const env = {
+  // They take builds without a sanitizer.
+  ...leavingOut(['message-costs', 'credits'].map((name) => `test/native/${name}`)),
+  // A soak of full length is that of the part `native`.
+  ...(inFull ? {} : { VERBMQ_SOAK_MESSAGES: '600' }),
+};
+
 export const asan = sanitizerPart(
   'asan',
   'the addon under sanitizers, on the simulated device',
   (context) => {
-    const where = [
-      'conformance/rdma-simulated',
-      'conformance/auto-rdma-simulated',
-      'packages/native',
-      'test/native',
-    ];
-    const args = ['--project', 'native', '--project', 'conformance', ...where];
-    return runVitest(context, { name: 'asan', args, sanitizers: true }, 40 * minute);
+    const args = ['--project', 'native', '--project', 'conformance', '--maxWorkers', '2', ...where];
+    return runVitest(context, { name: 'asan', args, env, sanitizers: true }, 40 * minute);
   },
 );
 

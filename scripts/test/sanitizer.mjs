@@ -28,8 +28,9 @@ export function sanitizerEnvironment(directory) {
   const log = `log_path=${join(directory, logName)}`;
   return {
     VERBMQ_ADDON: 'asan',
+    // For the processes in which tests run and what these start; vitest itself has no part of the addon, and would be much slower.
     // libstdc++ as well: the sanitizer looks for the function that throws before the addon brings it.
-    LD_PRELOAD: ['libasan.so', 'libstdc++.so.6'].map(compilerLibrary).join(' '),
+    VERBMQ_TEST_PRELOAD: ['libasan.so', 'libstdc++.so.6'].map(compilerLibrary).join(' '),
     // Leaks are judged here and not by the exit status; see above.
     LSAN_OPTIONS: 'exitcode=0',
     // Memory that cannot be had is no fault: there are tests that ask for more than there is.
@@ -72,8 +73,8 @@ export function faultsOf(report) {
   ];
 }
 
-/** A frame in Node's program. */
-const nodeFrame = /\((\S*\/)?node\+0x[0-9a-f]+\)/;
+/** A frame in Node's program, or in the library that distributions make of it. */
+const nodeFrame = /\((\S*\/)?(node|libnode\.so[.\d]*)\+0x[0-9a-f]+\)/;
 
 /** Whether our code comes before Node's in the stack of an allocation. @param {string} leak */
 function allocatedByUs(leak) {

@@ -9,6 +9,9 @@ import { root, tools } from '../lib/paths.mjs';
 
 const minute = 60_000;
 
+/** Documents whose code is one program. */
+const guides = ['connections', 'messaging', 'security'];
+
 /** How the compilers of today look for a package. */
 const resolutions = [
   { name: 'node16', options: { module: 'Node16', moduleResolution: 'Node16' } },
@@ -40,7 +43,8 @@ export async function checkUserProject(context, packages) {
       ),
       await context.check(`${entryPoints.length} entry points: import`, execPath, ['import.js'], settings),
       ...(await compileEach(context, settings)),
-      await context.check('the guide: run', execPath, ['out/guide.js'], settings),
+      await context.check('the guide to connections: run', execPath, ['out/connections.js'], settings),
+      await context.check('the guide to messaging: run', execPath, ['out/messaging.js'], settings),
       await context.check(
         'the example of the README: run',
         execPath,
@@ -79,23 +83,30 @@ function writeProject(directory, packages, entryPoints) {
     'entries.ts',
     entryPoints.map((name, n) => `export * as entry${n} from ${JSON.stringify(name)};\n`).join(''),
   );
-  write('guide.ts', snippets('docs/messaging.md').join(''));
-  write('readme.ts', `import { connect, listen } from 'verbmq';\n${snippets('README.md').slice(1).join('')}`);
+  for (const name of guides) {
+    write(`${name}.ts`, snippets(`docs/${name}.md`).join(''));
+  }
+  // A guide is one program, and what the README shows is several.
+  const shown = snippets('README.md').map((code, n) => ({ name: `readme-${n}`, code }));
+  for (const { name, code } of shown) write(`${name}.ts`, code);
   for (const name of ['echo-service.ts', 'echo-client.ts']) {
     copyFileSync(join(root, 'examples', name), join(directory, name));
   }
   for (const { name, options } of resolutions) {
     const compilerOptions = { target: 'ES2022', types: ['node'], strict: true, outDir: 'out', ...options };
-    const include = ['entries.ts', 'guide.ts', 'readme.ts', 'echo-service.ts', 'echo-client.ts'];
+    const names = [...guides, ...shown.map((each) => each.name), 'entries', 'echo-service', 'echo-client'];
+    const include = names.map((each) => `${each}.ts`);
     write(`tsconfig.${name}.json`, JSON.stringify({ compilerOptions, include }));
   }
 }
 
-/** The code that a document shows. @param {string} document @returns {string[]} */
+/** What a document shows of code, but for whole examples, which are files. @param {string} document @returns {string[]} */
 const snippets = (document) =>
-  [...readFileSync(join(root, document), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(
-    ([, code]) => code,
-  );
+  [
+    ...readFileSync(join(root, document), 'utf8').matchAll(
+      /(?<!^<!-- example: \S+ -->\n)^```ts\n([\s\S]*?)^```/gm,
+    ),
+  ].map(([, code]) => code);
 
 /** Without `skipLibCheck`: what the packages declare is compiled too. @param {import('./context.mjs').PartContext} context @param {{cwd: string, timeLimitMs: number}} settings */
 async function compileEach(context, settings) {

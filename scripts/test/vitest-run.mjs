@@ -5,6 +5,7 @@
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root, tools } from '../lib/paths.mjs';
+import { bundlePackages } from './bundled-packages.mjs';
 import { failed, lastLines, outcomesOfRun } from './results.mjs';
 import { sanitizerEnvironment, sanitizerOutcomes } from './sanitizer.mjs';
 
@@ -25,6 +26,14 @@ const environmentOf = ({ env, sanitizers }, directory, recording) => ({
   ...env,
   VERBMQ_TEST_RECORD: recording,
   ...(sanitizers ? sanitizerEnvironment(directory) : {}),
+});
+
+/**
+ * What leaves tests out of a run; vitest.config.ts reads it.
+ * @param {readonly string[]} tests their files, without extension @returns {Record<string, string>} for its environment
+ */
+export const leavingOut = (tests) => ({
+  VERBMQ_TESTS_LEFT_OUT: tests.map((test) => `${test}.test.ts`).join(','),
 });
 
 /** @param {VitestRun} run */
@@ -61,9 +70,12 @@ export async function runVitest(context, run, timeLimitMs) {
  * @property {'rxe' | 'siw' | 'none'} driver
  * @property {1 | 2} [hosts] with 2, everything runs in two guests that a cable joins; default: 1
  * @property {number} [memlockKib] default: no limit
+ * @property {boolean} [bundled] the packages in few files, for tests that import them by their names
  * @property {VitestRun[]} runs one after the other
  * @property {number} timeLimitMs of all together, from the boot on
  */
+
+const transformMs = 120_000;
 
 /** How long the guest may take to end after its own limit. */
 const guestEndingMs = 120_000;
@@ -78,16 +90,19 @@ const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
  */
 export async function runVitestInGuest(context, session) {
   const out = mkdtempSync(join(context.directory, 'guest-'));
+  const transformed = await transform(context, session);
+  const prepare = session.bundled ? await putBundles(context) : [];
   const { failure, output } = await context.run(
     session.name,
     process.execPath,
     [
       join(root, 'test/vm/guest.mjs'),
+      '--quick',
       ...['--driver', session.driver, '--hosts', String(session.hosts ?? 1)],
       ...(session.memlockKib === undefined ? [] : ['--memlock', String(session.memlockKib)]),
       ...['--timeout', String(Math.ceil(session.timeLimitMs / 1000))],
       ...['--out', out],
-      ...['--', 'sh', '-c', session.runs.map(guestCommand).join('\n')],
+      ...['--', 'sh', '-c', [...prepare, ...session.runs.map(guestCommand)].join('\n')],
     ],
     { timeLimitMs: session.timeLimitMs + guestEndingMs },
   );
@@ -109,7 +124,33 @@ export async function runVitestInGuest(context, session) {
   if (failure !== undefined && !outcomes.some(({ state }) => state === 'failed')) {
     outcomes.push(failed(session.name, `the guest: ${failure}\n${lastLines(output)}`));
   }
+  return [...transformed, ...outcomes];
+}
+
+/**
+ * Vitest keeps what it has made of a file, and the guest sees that. Here it takes seconds for all of them, in there a second for each. It
+ * loads them as well: what a test needs of its machine is looked for when it runs.
+ * @param {PartContext} context @param {GuestSession} session
+ * @returns {Promise<Outcome[]>}
+ */
+async function transform(context, { runs }) {
+  const outcomes = [];
+  for (const { name, args } of runs) {
+    outcomes.push(
+      await context.check(`${name}: load`, process.execPath, [tools.vitest, 'list', ...args], {
+        timeLimitMs: transformMs,
+        // Of no device: nothing is run.
+        env: { VERBMQ_RDMA_ADDRESS: '192.0.2.1' },
+      }),
+    );
+  }
   return outcomes;
+}
+
+/** @param {PartContext} context @returns {Promise<string[]>} shell commands that put bundles in the places of the packages, in the guest alone */
+async function putBundles(context) {
+  const bundled = await bundlePackages(mkdtempSync(join(context.directory, 'packages-')));
+  return bundled.map(({ files, built }) => `mount --bind ${quote(files)} ${quote(built)} || exit 125`);
 }
 
 /** What the guest's shell puts in the place of its directory of results, whose path only it knows. */

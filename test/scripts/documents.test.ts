@@ -8,12 +8,44 @@ const code = (name: string): string => `ERR_VERBMQ_${name}`;
 const section = (name: string, retryable: string): string =>
   `### ${code(name)}\n\nText.\n\n- **Retryable:** ${retryable}, or so.\n`;
 
+const optionTable = (names: string, rows: string): string =>
+  `<!-- options: packages/core/src/options.ts ${names} -->\n\n| option | default | what |\n|---|---|---|\n${rows}\n`;
+
+const optionTables = (base: string, send: string): string =>
+  `${optionTable('BaseOptions', base)}\n${optionTable('SendOptions without inner', send)}`;
+
 const sound: Readonly<Record<string, string>> = {
   'package.json': JSON.stringify({ scripts: { demo: '' } }),
   'packages/core/src/contract/errors.ts': `
     export const ERROR_CODES = ['${code('ONE')}', '${code('TWO')}'] as const;
     const RETRYABLE = new Set<ErrorCode>(['${code('TWO')}']);`,
   'packages/core/src/a.ts': `'${code('ONE')}' '${code('TWO')}'`,
+  'packages/core/src/index.ts': `export type { BaseOptions, SendOptions } from './options.js';`,
+  'packages/core/src/options.ts': `
+export interface BaseOptions {
+  /** In bytes. Default 64 MiB. */
+  readonly most?: number;
+}
+/** Of what is sent. */
+export interface SendOptions<
+  T = unknown,
+> extends BaseOptions {
+  /**
+   * How long it may take, in milliseconds; from 1 to
+   * 100,000. Default 10,000.
+   */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  readonly inner?: boolean;
+}
+interface OwnOptions {
+  readonly own?: T;
+}
+`,
+  'docs/options.md': optionTables(
+    '| `most` | 64 MiB | a |',
+    '| `timeoutMs` | 10,000 | b |\n| `signal` | none | c |',
+  ),
   'docs/errors.md': `# Errors\n\n${section('ONE', 'no')}\n${section('TWO', 'yes')}`,
   'README.md': [
     '# Title: with `code`!',
@@ -63,6 +95,34 @@ describe('the check of documents', () => {
     expect(problemsWith({ 'packages/core/src/a.ts': `throw new VerbmqError('${code('ONE')}', '')` })).toEqual(
       [`packages/core/src/contract/errors.ts: nothing throws ${code('TWO')}`],
     );
+  });
+
+  it('finds options without a row, rows of no option, and other defaults', () => {
+    const text = optionTables('| `most`, `least` | 32 MiB | a |', '| `timeoutMs` | 100,000 | b |');
+    expect(problemsWith({ 'docs/options.md': text })).toEqual([
+      'docs/options.md: BaseOptions: most: packages/core/src/options.ts does not say that its default is 32 MiB',
+      'docs/options.md: BaseOptions: there is no option least',
+      'docs/options.md: SendOptions: signal is missing',
+      'docs/options.md: SendOptions: timeoutMs: packages/core/src/options.ts does not say that its default is 100,000',
+    ]);
+  });
+
+  it('finds options without a table, and a table of no options', () => {
+    const text = optionTable('BaseOptions NoOptions', '| `most` | 64 MiB | a |');
+    expect(problemsWith({ 'docs/options.md': text })).toEqual([
+      'docs/options.md: BaseOptions, NoOptions: packages/core/src/options.ts has no NoOptions',
+      'docs/options.md: no table for SendOptions',
+    ]);
+  });
+
+  it('finds a reason of a path of which the documents say nothing', () => {
+    const files = {
+      'packages/core/src/auto/path-info.ts': `export type PathReason = 'policy' | 'broken' | (string & {});`,
+      'docs/rdma-setup.md': '| reason | what |\n|---|---|\n| `policy` | a |\n',
+    };
+    expect(problemsWith(files)).toEqual([
+      'docs/rdma-setup.md: no row for the reason broken of packages/core/src/auto/path-info.ts',
+    ]);
   });
 
   it('finds links that lead nowhere', () => {

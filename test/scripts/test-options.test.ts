@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseOptions } from '../../scripts/test/options.mjs';
-import { groupParts, type Part, selectParts } from '../../scripts/test/parts.mjs';
+import { groupParts, type Part, sanitizersFollow, selectParts } from '../../scripts/test/parts.mjs';
 import { asksForAll } from '../../scripts/test/scope.mjs';
 
 const names = ['lint', 'types'];
@@ -53,9 +53,26 @@ describe('the parts that are run', () => {
     expect(selected(undefined)).toEqual(['bootstrap', 'guest-bootstrap', 'lint', 'rxe']);
   });
 
+  it('are not those that others stand in for, unless they are named', () => {
+    const some = [...all, part('no-device', { inGuest: true, onDemand: true })];
+    expect(selectParts(some, undefined)).toEqual(all);
+    expect(selectParts(some, ['no-device']).map(({ name }) => name)).toEqual([
+      'bootstrap',
+      'guest-bootstrap',
+      'no-device',
+    ]);
+  });
+
   it('bring those that prepare for them', () => {
     expect(selected(['lint'])).toEqual(['bootstrap', 'lint']);
     expect(selected(['rxe'])).toEqual(['bootstrap', 'guest-bootstrap', 'rxe']);
+  });
+
+  it('leave to sanitizers what these repeat, where they can run', () => {
+    const names = ['native', 'asan'];
+    expect(sanitizersFollow({ names, noGuestBecause: undefined })).toBe(true);
+    expect(sanitizersFollow({ names, noGuestBecause: 'no compiler' })).toBe(false);
+    expect(sanitizersFollow({ names: ['native'], noGuestBecause: undefined })).toBe(false);
   });
 
   it('run together only where neighbours are patient', () => {
