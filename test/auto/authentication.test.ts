@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import type { AutoOptions } from '@verbmq/core/auto';
 import { describe, expect, test } from 'vitest';
 import { autoPair, autoWorld, onBase, onFast, pathIs } from '../support/auto-pair.js';
@@ -77,5 +78,66 @@ describe('a pre-shared key', () => {
     await raw.next(Kind.CHALLENGE);
     raw.sendJson(Kind.AUTHENTICATE, { proof: 'AAAA' });
     expect(await raw.json(Kind.REFUSE)).toMatchObject({ reason: 'authentication' });
+  });
+
+  describe('whose proof was heard in one conversation', () => {
+    const KEY = Buffer.alloc(32, 'a');
+    const frame = (kind: number, payload: Uint8Array): Buffer =>
+      Buffer.concat([Buffer.from([kind]), Buffer.alloc(15), payload]);
+    const jsonFrame = (kind: number, fields: object): Buffer =>
+      frame(kind, Buffer.from(JSON.stringify(fields)));
+
+    /** As docs/protocol-auto.md has it. */
+    function proves(speaker: 'client' | 'server', ...said: Uint8Array[]): Buffer {
+      const hmac = createHmac('sha256', KEY).update(`verbmq-auto-1 ${speaker}`);
+      for (const each of said) {
+        const length = Buffer.alloc(4);
+        length.writeUInt32LE(each.byteLength);
+        hmac.update(length).update(each);
+      }
+      return jsonFrame(Kind.AUTHENTICATE, { proof: hmac.digest('base64url') });
+    }
+
+    test('does not let a client into another one', async () => {
+      const world = autoWorld({ server: key('a') });
+      const listener = await world.serverTransport.listen({ host: 'here', port: 1 });
+      listener.onConnection((connection) => void abortAfterTest(connection));
+      const limits = { maxMessageBytes: 1000, windowBytes: 1000 };
+      const hello = jsonFrame(Kind.HELLO, { version: 1, ...limits, nonce: 'AAAA' });
+      const challenged = async (): Promise<{ raw: RawAutoPeer; challenge: Buffer }> => {
+        const raw = await RawAutoPeer.connect(rawTransport(world.base), listener.address);
+        raw.sendBytes(hello);
+        return { raw, challenge: frame(Kind.CHALLENGE, await raw.next(Kind.CHALLENGE)) };
+      };
+      const { raw, challenge } = await challenged();
+      const proof = proves('client', hello, challenge);
+      raw.sendBytes(proof);
+      await raw.next(Kind.WELCOME);
+      const again = await challenged();
+      again.raw.sendBytes(proof);
+      expect(await again.raw.json(Kind.REFUSE)).toMatchObject({ reason: 'authentication' });
+      expect(listener.stats()).toEqual({ accepted: 1, failed: 1 });
+    });
+
+    test('does not make a server believed in another one', async () => {
+      const { base, clientTransport } = autoWorld({ client: { ...key('a'), policy: 'tcp' } });
+      const listener = await rawTransport(base).listen({ host: 'here', port: 1 });
+      const names = { session: 'a', secret: 'b', resumed: false };
+      const challenge = jsonFrame(Kind.CHALLENGE, { nonce: 'AAAA' });
+      const welcome = jsonFrame(Kind.WELCOME, { maxMessageBytes: 1000, windowBytes: 1000, ...names });
+      let proof: Buffer | undefined;
+      listener.onConnection(async (connection) => {
+        const raw = new RawAutoPeer(abortAfterTest(connection));
+        const hello = frame(Kind.HELLO, await raw.next(Kind.HELLO));
+        raw.sendBytes(challenge);
+        const answer = frame(Kind.AUTHENTICATE, await raw.next(Kind.AUTHENTICATE));
+        raw.sendBytes(welcome);
+        proof ??= proves('server', hello, challenge, answer, welcome);
+        raw.sendBytes(proof);
+      });
+      abortAfterTest(await clientTransport.connect(listener.address));
+      const error = await failure(clientTransport.connect(listener.address), 'ERR_VERBMQ_REJECTED');
+      expect(error.reason).toBe('authentication');
+    });
   });
 });

@@ -87,4 +87,16 @@ describe('a session that waits to be resumed, while others are too many, is kept
     await expectGivenUp(3);
     for (const each of tickets.slice(3)) await expectResumed(each);
   });
+
+  test('for none that has come back, and does not wait any more', async () => {
+    const { vanish, expectResumed, expectGivenUp } = await scene();
+    const tickets: object[] = [];
+    for (let n = 0; n < LIMIT; n++) tickets.push(await vanish(HONEST, true));
+    for (const each of tickets) await expectResumed(each);
+    for (let n = 0; n < LIMIT; n++) await vanish(CROWD, true);
+    await expectGivenUp(0);
+    await vanish(CROWD, true);
+    await expectGivenUp(1);
+    for (const each of tickets) await expectResumed(each);
+  });
 });

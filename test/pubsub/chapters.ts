@@ -1,10 +1,10 @@
-import type { Connection } from '@verbmq/core';
 import { pubsub, resubscribe } from '@verbmq/core/pubsub';
 import { client } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import { until, verbmqErrorOf } from '../rpc/support.js';
 import type { SetUp } from '../support/set-up.js';
 import { codecs } from './codecs.js';
+import { resubscribing } from './resubscribing.js';
 import { signals } from './signals.js';
 import { brokered, take } from './support.js';
 import { tracing } from './tracing.js';
@@ -14,6 +14,7 @@ export function topics(name: string, setUp: SetUp): void {
     describe('headers and tracing', () => tracing(setUp));
     describe('codecs', () => codecs(setUp));
     describe('signals', () => signals(setUp));
+    describe('subscribing again', () => resubscribing(setUp));
 
     test('events reach those who have subscribed to their topic, in order', async () => {
       const { broker, connect } = await brokered(setUp);
@@ -133,39 +134,6 @@ export function topics(name: string, setUp: SetUp): void {
       expect(broker.publish('a', 1)).toBe(0);
     });
 
-    test('resubscribe goes on with the next connection, and says where something may be missing', async () => {
-      const { broker, connect } = await brokered(setUp);
-      const connections: Connection[] = [];
-      const events = resubscribe<number>(async () => {
-        if (connections.length === 3) throw new Error('no more connections');
-        const connection = await connect();
-        connections.push(connection);
-        return connection;
-      }, 'a.*');
-      const seen: unknown[] = [];
-      const reading = (async () => {
-        for await (const { body, gap } of events) seen.push([body, gap]);
-      })();
-      reading.catch(() => {});
-      for (let round = 0; round < 3; round++) {
-        await until(() => broker.stats().subscriptions === 1);
-        broker.publish('a.b', round);
-        broker.publish('a.b', round + 10);
-        await until(() => seen.length === (round + 1) * 2);
-        connections[round]?.abort('lost');
-        await until(() => broker.stats().subscriptions === 0 || connections.length > round + 1);
-      }
-      await expect(reading).rejects.toThrow('no more connections');
-      expect(seen).toEqual([
-        [0, false],
-        [10, false],
-        [1, true],
-        [11, false],
-        [2, true],
-        [12, false],
-      ]);
-    });
-
     test('a subscription that is disposed of has ended, though it waits for an event', async () => {
       const { broker, connect } = await brokered(setUp);
       const topic = pubsub(await connect());
@@ -178,34 +146,6 @@ export function topics(name: string, setUp: SetUp): void {
       }
       expect(await waiting).toEqual({ done: true, value: undefined });
       await until(() => broker.stats().subscriptions === 0);
-    });
-
-    test('what subscribes again can be disposed of, whatever it waits for', async () => {
-      const { broker, connect } = await brokered(setUp);
-      const connection = await connect();
-      let asked: AbortSignal | undefined;
-      const never = (signal: AbortSignal): Promise<Connection> => {
-        asked = signal;
-        return new Promise(() => {});
-      };
-      let waiting: Promise<unknown>[];
-      {
-        await using unused = resubscribe(never, 'a');
-        await using connecting = resubscribe(never, 'a');
-        await using waits = resubscribe(async () => connection, 'a');
-        await using reads = resubscribe<number>(async () => connection, 'b');
-        waiting = [connecting.next(), waits.next()];
-        const first = reads.next();
-        await until(() => broker.stats().subscriptions === 2);
-        broker.publish('b', 1);
-        expect((await first).value).toEqual({ topic: 'b', body: 1, headers: {}, dropped: 0, gap: false });
-        expect(asked?.aborted).toBe(false);
-        expect(Symbol.asyncDispose in unused).toBe(true);
-      }
-      for (const next of waiting) expect(await next).toEqual({ done: true, value: undefined });
-      expect(asked?.aborted).toBe(true);
-      await until(() => broker.stats().subscriptions === 0);
-      expect(connection.state).toBe('open');
     });
 
     test('a signal ends a subscription, and what subscribes again', async () => {
@@ -238,12 +178,18 @@ export function topics(name: string, setUp: SetUp): void {
 
     test('a server drains when its subscribers are released', async () => {
       const { broker, server, connect } = await brokered(setUp);
-      const events = pubsub(await connect()).subscribe('#');
-      await events.ready;
+      const topics = pubsub(await connect());
+      const [events, left] = [topics.subscribe('#'), topics.subscribe('#')];
+      await Promise.all([events.ready, left.ready]);
+      const reading = verbmqErrorOf(events.next());
+      const leaving = left.next();
       const drained = server.drain();
+      const leftNow = left.return();
       broker.releaseSubscribers();
       await drained;
-      expect(await events.next()).toEqual({ done: true, value: undefined });
+      expect(await reading).toMatchObject({ code: 'ERR_VERBMQ_CANCELLED', reason: 'released' });
+      for (const next of [leaving, leftNow, events.next(), left.next()])
+        expect(await next).toEqual({ done: true, value: undefined });
     });
 
     test('nonsense is refused, and subscriptions have a limit', async () => {

@@ -14,8 +14,9 @@ interface News {
 /** How far those who publish may be ahead of the one who must miss nothing. */
 const AHEAD = 500;
 
-export function leftovers(setUp: SetUp): void {
-  test('after 100,000 events: no event, no subscription, no call, no listener, no timer, no handle, no memory', {
+export function leftovers(setUp: SetUp, count = 100_000): void {
+  const title = `after ${count.toLocaleString('en')} events`;
+  test(`${title}: no event, no subscription, no call, no listener, no timer, no handle, no memory`, {
     timeout: 240_000,
   }, async () => {
     const { broker, connect } = await brokered(setUp);
@@ -26,7 +27,7 @@ export function leftovers(setUp: SetUp): void {
     const options = { signal, timeoutMs: 600_000 };
     const large = new Uint8Array(100_000);
 
-    const round = async (count: number): Promise<void> => {
+    const round = async (events: number): Promise<void> => {
       let next = 0;
       let read = 0;
       let over = false;
@@ -39,9 +40,9 @@ export function leftovers(setUp: SetUp): void {
           expectSame(event.body.bytes?.byteLength, event.body.n % 500 === 3 ? large.byteLength : undefined);
           if (event.body.n % 10 === 7) expectSame(event.headers.number, `${event.body.n}`);
           seen.add(event.body.n);
-          if (++read === count) break;
+          if (++read === events) break;
         }
-        expectSame(seen.size, count);
+        expectSame(seen.size, events);
       };
       // Come and go, of which one is always behind, and those who subscribe again.
       const visitor = async (subscribe: () => AsyncIterable<PubsubEvent<News>>): Promise<void> => {
@@ -65,7 +66,7 @@ export function leftovers(setUp: SetUp): void {
         if (n % 100 === 0) await verbmqErrorOf(publisher.publish(topic, () => {}, options));
       };
       const worker = async (): Promise<void> => {
-        while (next < count) {
+        while (next < events) {
           const n = next++;
           if (n - read > AHEAD) await until(() => n - read <= AHEAD);
           await publish(n);
@@ -87,8 +88,8 @@ export function leftovers(setUp: SetUp): void {
     await round(scaled(10_000));
     const before = inUse();
     const { published } = broker.stats();
-    await round(scaled(100_000));
-    expect(broker.stats().published).toBeGreaterThanOrEqual(published + scaled(100_000));
+    await round(scaled(count));
+    expect(broker.stats().published).toBeGreaterThanOrEqual(published + scaled(count));
     expect(broker.stats()).toMatchObject({ subscriptions: 0, heldBytes: 0 });
     for (const connection of [near, far, slow]) {
       await until(() => rpcStats(connection).pendingCalls === 0);

@@ -365,7 +365,13 @@ export function queues(name: string, setUp: SetUp): void {
       const consumer = b.consume();
       const waiting = consumer.next();
       await until(() => broker.stats('b')?.consumers === 1);
-      expect(await verbmqErrorOf(c.push(1))).toMatchObject({ reason: 'queues' });
+      const full = {
+        code: 'ERR_VERBMQ_OVERLOADED',
+        reason: 'queues',
+        message: 'there are 2 queues already (maxQueues)',
+      };
+      expect(await verbmqErrorOf(c.push(1))).toMatchObject(full);
+      expect(await verbmqErrorOf(c.consume().next())).toMatchObject(full);
       expect(await take(a.consume(), 1)).toEqual([1]);
       await c.push(2);
       expect(broker.stats('a')).toBe(undefined);
@@ -383,12 +389,12 @@ export function queues(name: string, setUp: SetUp): void {
     test('a server drains when its consumers are released', async () => {
       const { broker, server, connect } = await brokered(setUp);
       const jobs = queue<number>(await connect(), 'jobs');
-      const consumed = take(jobs.consume(), 100);
+      const consumed = verbmqErrorOf(take(jobs.consume(), 100));
       await until(() => broker.stats('jobs')?.consumers === 1);
       const drained = server.drain();
       broker.releaseConsumers();
       await drained;
-      expect(await consumed).toEqual([]);
+      expect((await consumed).reason).toBe('released');
       expect(broker.stats('jobs')).toMatchObject({ consumers: 0 });
     });
 

@@ -1,7 +1,7 @@
 import { type Job, type Queue, queue } from '@verbmq/core/queue';
 import { type Service, serve } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
-import { from, Gate, until, verbmqErrorOf } from '../rpc/support.js';
+import { Gate, until, verbmqErrorOf } from '../rpc/support.js';
 import { isPending, turns } from '../support/expectations.js';
 import { expectNoMore, type InUse, inUse } from '../support/leftovers.js';
 import { connectPair } from '../support/pair.js';
@@ -111,7 +111,7 @@ describe('a broker that lies to a client of its queues', () => {
     expect(most).toBeGreaterThan(100);
     expect(most).toBeLessThan(MANY / 4); // what the window of a stream takes, and the prefetch
     gate.open();
-    await reading;
+    expect((await verbmqErrorOf(reading)).reason).toBe('released');
     expect(heard).toEqual(Array.from({ length: MANY }, (_, n) => n + 1));
   });
 
@@ -164,13 +164,21 @@ describe('a broker that lies to a client of its queues', () => {
   });
 
   test('work that came before it ended is not begun: nobody can be told of it', async () => {
-    const work = Array.from({ length: 10 }, (_, tag) => [tag, 1, null, tag]);
-    const { jobs, server } = await lying({ 'queue:work': () => from(work) });
+    const [first, ...others] = Array.from({ length: 10 }, (_, tag) => [tag, 1, null, tag]);
+    const gate = new Gate();
+    const { jobs, server } = await lying({
+      async *'queue:work'() {
+        yield first;
+        await gate.opened;
+        yield* others;
+      },
+    });
     const consumed = jobs.consume({ prefetch: 10 });
-    const first = consumed.next();
+    await consumed.next();
+    gate.open();
     await until(() => server.stats().handled === 1);
     await turns();
-    await first;
+    expect((await verbmqErrorOf(consumed.next())).reason).toBe('released');
     expect(await consumed.next()).toEqual({ done: true, value: undefined });
   });
 

@@ -91,6 +91,22 @@ test('jobs that come while one of them takes for ever are done one after the oth
   await working;
 });
 
+test('a job that was judged in time is not given again because the process of its queue was busy', async () => {
+  const ackTimeoutMs = 50;
+  const { broker, connect } = await brokered(setUp, { ackTimeoutMs });
+  const jobs = queue<number>(await connect(), 'jobs');
+  await jobs.push(1);
+  const controller = new AbortController();
+  const working = jobs.work(
+    () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * ackTimeoutMs),
+    { signal: controller.signal },
+  );
+  await until(() => broker.stats('jobs')?.unacknowledged === 0 && broker.stats('jobs')?.acknowledged === 1);
+  controller.abort();
+  await working;
+  expect(broker.stats('jobs')).toMatchObject({ acknowledged: 1, redelivered: 0 });
+});
+
 test('the time of a client is for its pushes, and ends nobody who waits for work', async () => {
   const { broker, connect } = await brokered(setUp, { maxReady: 1, whenFull: 'wait' });
   const connection = await connect();

@@ -4,8 +4,9 @@
  */
 import { QueueBroker, queue } from '@verbmq/core/queue';
 import { serve } from '@verbmq/core/rpc';
+import { nextTask } from '../support/task.mjs';
 
-const task = JSON.parse(process.argv[2]);
+const task = await nextTask();
 const transport = new (await import(task.peer.module))[task.peer.name](task.peer.options);
 const tell = (event, more = {}) => process.send({ event, ...more });
 

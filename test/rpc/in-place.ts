@@ -10,6 +10,8 @@ class WatchingCodec extends MsgpackCodec {
   written = 0;
   copied = 0;
   readonly readFrom = new Set<boolean>();
+  /** All that bodies were read from which were all of it. */
+  readonly views = new Set<Uint8Array>();
 
   override encode(value: unknown, reserve: number): Uint8Array {
     this.copied++;
@@ -25,6 +27,7 @@ class WatchingCodec extends MsgpackCodec {
 
   override decode(bytes: Uint8Array, start: number, end: number): unknown {
     this.readFrom.add(isReused(bytes));
+    if (start === 0 && end === bytes.length) this.views.add(bytes);
     return super.decode(bytes, start, end);
   }
 }
@@ -42,6 +45,15 @@ export function inPlace(setUp: SetUp): void {
     expect(codec.written).toBe(400);
     expect(codec.copied).toBe(0);
     expect([...codec.readFrom]).toEqual([true]);
+  });
+
+  test('short bodies of one length are read from one view for each slot', async () => {
+    const codec = new WatchingCodec();
+    const { api } = await served(setUp, { echo }, { client: { codec }, serve: { codec } });
+    for (let i = 1000; i < 2000; i++) expect(await api.echo(`tea ${i}`)).toBe(`tea ${i}`);
+    // Numbers of calls take one byte, then two; the peer's slots are those of either side.
+    expect(codec.views.size).toBeGreaterThan(0);
+    expect(codec.views.size).toBeLessThan(1000);
   });
 
   test('what does not fit goes another way, and small bodies after it as before', async () => {

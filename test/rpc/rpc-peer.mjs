@@ -3,8 +3,9 @@
  * `{ role: 'call', peer, url }` connects and makes calls that never end.
  */
 import { client, serve } from '@verbmq/core/rpc';
+import { nextTask } from '../support/task.mjs';
 
-const task = JSON.parse(process.argv[2]);
+const task = await nextTask();
 const transport = new (await import(task.peer.module))[task.peer.name](task.peer.options);
 const tell = (event, more = {}) => process.send({ event, ...more });
 

@@ -2,6 +2,10 @@ import type { AutoConnection, AutoOptions } from '@verbmq/core/auto';
 import { expect, test } from 'vitest';
 import { onBase, onFast, pathIs } from './auto-pair.js';
 import { expectBytes, fill, numbered, numberOf, pattern, take } from './messages.js';
+import { scaled } from './set-up.js';
+
+/** How often a move is repeated that meets something else each time. */
+const MOVES = scaled(10);
 
 export interface MovingPair {
   readonly client: AutoConnection;
@@ -27,7 +31,7 @@ export function acrossAMove(makePair: (options: AutoOptions) => Promise<MovingPa
     const owned = await server.expose(1 << 20, { read: true, write: true, atomic: true });
     const remote = client.attach(owned.descriptor);
     let added = 0;
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < MOVES; round++) {
       await onFast(client);
       const work: Promise<unknown>[] = [];
       for (let n = 0; n < 20; n++) work.push(remote.fetchAdd(0, 1n).then(() => added++));
@@ -103,7 +107,7 @@ export function acrossAMove(makePair: (options: AutoOptions) => Promise<MovingPa
   });
 
   test('close delivers everything that was accepted', async () => {
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < MOVES; round++) {
       const pair = await makePair({});
       await onFast(pair.client);
       const received: number[] = [];

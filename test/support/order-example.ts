@@ -43,5 +43,6 @@ export async function orderExample(listenUrl: string): Promise<void> {
     'packed coffee for order 2',
     'packed tea for order 1',
     'packed tea for order 3',
+    'the service shuts down',
   ]);
 }

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, fork } from 'node:child_process';
+import { type ChildProcess, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -6,6 +6,7 @@ import type { Address } from '@verbmq/core';
 import type { AutoOptions } from '@verbmq/core/auto';
 import { onTestFinished } from 'vitest';
 import type { SetUp } from './set-up.js';
+import { takeProcess } from './waiting-process.js';
 
 /** What a peer in another process is to do. */
 export type PeerTask = (
@@ -37,25 +38,6 @@ interface Report {
 
 const PROGRAM = fileURLToPath(new URL('./peer.mjs', import.meta.url));
 
-/** A process that waits for its task: started while the one before it works, because starting takes seconds in the guest. */
-let spare: { readonly module: string; readonly child: ChildProcess } | undefined;
-
-function takeProcess(module: string): ChildProcess {
-  const child = spare?.module === module ? spare.child : startProcess(module);
-  child.ref();
-  child.channel?.ref();
-  spare = { module, child: startProcess(module) };
-  return child;
-}
-
-/** Starts a peer that has loaded `module`. It ends with its parent. */
-function startProcess(module: string): ChildProcess {
-  const child = fork(PROGRAM, [module], { execArgv: [], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-  child.unref();
-  child.channel?.unref();
-  return child;
-}
-
 /** A peer process; it is killed when the test is over. */
 export class PeerProcess {
   readonly #child: ChildProcess;
@@ -64,7 +46,7 @@ export class PeerProcess {
   #wake: () => void = () => {};
 
   constructor(setUp: SetUp, task: PeerTask, address: Address = setUp.listenAddress()) {
-    this.#child = takeProcess(setUp.peer.module);
+    this.#child = takeProcess(PROGRAM, setUp.peer.module);
     this.#child.send({ ...task, peer: setUp.peer, address });
     this.#child.on('message', (report: Report) => {
       this.#reports.push(report);

@@ -1,13 +1,9 @@
 // A peer in a process of its own, to be killed, stopped, or left to exit. What it does comes by IPC (PeerTask in
 // peer-process.ts), and so does what has happened go. It loads the module that is its argument, and waits for its task.
-import { once } from 'node:events';
 import { MemoryNetwork } from '@verbmq/core/memory-transport';
+import { nextTask } from './task.mjs';
 
-await import(process.argv[2]);
-const exit = () => process.exit();
-process.once('disconnect', exit);
-const [task] = await once(process, 'message');
-process.off('disconnect', exit);
+const task = await nextTask();
 const { preparation } = task.peer;
 if (preparation !== undefined) (await import(preparation.module)).prepare(preparation.argument);
 const { [task.peer.name]: TransportClass } = await import(task.peer.module);

@@ -1,10 +1,11 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Connection, Listener } from '@verbmq/core';
 import { type RpcServer, type Service, serve } from '@verbmq/core/rpc';
 import { onTestFinished } from 'vitest';
-import { stretched } from './set-up.js';
+import { type PeerTransport, stretched } from './set-up.js';
+import { takeProcess } from './waiting-process.js';
 
 /** A death that no system call tells must be found by heartbeats within the test's time. */
 export const QUICK_HEARTBEATS = { heartbeatIntervalMs: stretched(500), peerTimeoutMs: stretched(2000) };
@@ -22,9 +23,16 @@ export interface ScriptedPeer {
   told(event: string): Promise<Report>;
 }
 
-/** Starts `program` with `task`, in a process of its own that can be killed, and is when the test is over. */
-export function startPeer(program: URL, task: object): ScriptedPeer {
-  const child = fork(fileURLToPath(program), [JSON.stringify(task)]);
+/** What a peer is to do: with which transport, and what its program knows more. */
+export interface ScriptedTask {
+  readonly peer: PeerTransport;
+  readonly [more: string]: unknown;
+}
+
+/** Has `program` do `task`, in a process of its own that can be killed, and is when the test is over. */
+export function startPeer(program: URL, task: ScriptedTask): ScriptedPeer {
+  const child = takeProcess(fileURLToPath(program), task.peer.module);
+  child.send(task);
   const reports: Report[] = [];
   child.on('message', (report: Report) => reports.push(report));
   onTestFinished(() => {

@@ -1,4 +1,5 @@
 import type { Address, Capabilities, ConnectionOptions, Transport } from '@verbmq/core';
+import { inFull } from '../../scripts/test/scope.mjs';
 
 /** How a peer in another process makes its transport; all of it survives JSON. */
 export interface PeerTransport {
@@ -36,9 +37,13 @@ export interface SetUp {
 /** In the guest under software emulation everything takes some fifteen times as long. */
 export const inGuest = process.env.VERBMQ_GUEST !== undefined;
 
+/** Under sanitizers everything takes some four times as long. */
+export const isSanitized = process.env.VERBMQ_ADDON === 'asan';
+
 /** How often to do something that is done `times` times on an ordinary machine. */
 export function scaled(times: number, atLeast = 4): number {
-  return inGuest ? Math.max(atLeast, Math.ceil(times / 10)) : times;
+  const less = inGuest ? 10 : isSanitized && !inFull ? 4 : 1;
+  return less === 1 ? times : Math.max(atLeast, Math.ceil(times / less));
 }
 
 /** The time in milliseconds that a thing may take which takes at most `ms` on an ordinary machine. */

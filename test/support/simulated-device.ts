@@ -1,9 +1,25 @@
 import { createRequire } from 'node:module';
 import { describe, onTestFinished, test } from 'vitest';
+import { inFull } from '../../scripts/test/scope.mjs';
 import { build, obstacle } from '../simulated-verbs/build.mjs';
+import { isSanitized } from './set-up.js';
 
 /** How a simulated device behaves; README.md in test/simulated-verbs tells the differences. */
 export type Personality = 'rxe' | 'siw' | 'mlx';
+
+/**
+ * Those that are there to be tested with. Sanitizers are slow, and watch memory: there the two extremes show what there is to see, of which
+ * one flushes late and the other at once, and the third lies between them.
+ */
+export const ALL_PERSONALITIES: readonly Personality[] =
+  isSanitized && !inFull ? ['rxe', 'siw'] : ['rxe', 'siw', 'mlx'];
+
+/**
+ * Those that a test is run with which does the same under sanitizers: where such a run follows (`VERBMQ_SANITIZED_NEXT`, of
+ * scripts/test/parts.mjs), the two extremes are left to that.
+ */
+export const TESTED_PERSONALITIES: readonly Personality[] =
+  process.env.VERBMQ_SANITIZED_NEXT === undefined ? ALL_PERSONALITIES : ['mlx'];
 
 /** A place where things can be held back until they are released. */
 export type HoldPoint = 'send-completions' | 'receive-completions' | 'cq-events' | 'cm-events' | 'hardware';
@@ -47,6 +63,7 @@ export type Counter =
   | 'cm-events'
   | 'async-events'
   | 'contexts-reused'
+  | 'closed-devices'
   | 'busy';
 
 /** Events of rdma_cm, with the numbers of rdma_cma.h. */
@@ -106,6 +123,7 @@ export const CompletionStatus = {
   retriesExceeded: 12,
   receiverNotReady: 13,
   fatal: 19,
+  newerThanThisCode: 31,
 } as const;
 
 type Call = (library: string, name: string, ...values: (string | number)[]) => number;
@@ -221,8 +239,7 @@ export class SimulatedDevice {
  * file, before the first transport opens its libraries.
  */
 export async function simulatedDevice(personality: Personality): Promise<SimulatedDevice> {
-  const sanitizer = process.env.VERBMQ_ADDON === 'asan' ? 'asan' : 'none';
-  const { library, control } = await build({ sanitizer });
+  const { library, control } = await build({ sanitizer: isSanitized ? 'asan' : 'none' });
   const device = new SimulatedDevice(library, control);
   device.reset(personality);
   return device;

@@ -74,6 +74,7 @@ export class GuestRun {
       accelerator,
       directory: this.#directory,
       memoryMib: options.memoryMib,
+      quick: options.quick,
       kernelWords: [`verbmq.run=${this.#directory}`, `verbmq.driver=${options.driver}`],
       ports: ['status', 'control', 'out', 'err', 'files', 'cable'],
       extra: network,

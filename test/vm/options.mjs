@@ -10,6 +10,7 @@
  * @property {number} timeoutSeconds Time limit of the command; the boot has one of its own.
  * @property {string | undefined} out Directory of the machine that receives the command's files.
  * @property {number} memoryMib Memory of each guest.
+ * @property {boolean} quick Emulation of a processor that copies by words.
  * @property {string[]} environment Names of further variables to hand on, or NAME=VALUE.
  * @property {string[]} command
  */
@@ -22,6 +23,7 @@ export const usage = `usage: npm run guest -- [options] -- COMMAND [ARGUMENT...]
   --timeout SECONDS      time limit of COMMAND (default 900); booting has one of its own
   --out DIR              where the files that COMMAND leaves in $VERBMQ_GUEST_OUT go
   --memory MIB           memory of each guest (default 4096, with 2 hosts 2048)
+  --quick                without KVM: a processor that copies by words, which is quicker to emulate; not for measurements
   --env NAME[=VALUE]     a further environment variable for COMMAND (repeatable)
 
 Exit status: COMMAND's own; 124 when the time limit ended it; 125 when the guest could not be prepared, did not boot or died.`;
@@ -64,6 +66,7 @@ export function parseOptions(args) {
     timeoutSeconds: 900,
     out: undefined,
     memoryMib: 0,
+    quick: false,
     environment: [],
     command: [],
   };
@@ -71,6 +74,10 @@ export function parseOptions(args) {
   while (rest.length > 0 && rest[0] !== '--' && rest[0].startsWith('-')) {
     const [, name, inline] = /** @type {RegExpExecArray} */ (/^([^=]*)(?:=(.*))?$/s.exec(rest[0]));
     rest.shift();
+    if (name === '--quick' && inline === undefined) {
+      options.quick = true;
+      continue;
+    }
     const value = inline ?? rest.shift();
     if (name === '--driver') {
       options.driver = oneOf(name, value, /** @type {const} */ (['rxe', 'siw', 'none']));

@@ -194,6 +194,10 @@ export function calls(setUp: SetUp): void {
     expect(() => serve(far, { a: 1 as never })).toThrow(TypeError);
     expect(() => serve(far, { '': () => 1 })).toThrow(TypeError);
     expect(() => serve(far, {}, { maxConcurrentCalls: 0 })).toThrow(RangeError);
+    class Methods {
+      place(): void {}
+    }
+    expect(() => serve(far, new Methods() as never)).toThrow(/from a class/);
     expect(() => serve(far, {}, { streamWindowBytes: 1 })).toThrow(RangeError);
     expect(() => client(far, { maxPendingCalls: 0 })).toThrow(RangeError);
     expect(() => client(far, { timeoutMs: -1 })).toThrow(RangeError);

@@ -1,4 +1,4 @@
-import { rpcStats } from '@verbmq/core/rpc';
+import { type CallContext, rpcStats } from '@verbmq/core/rpc';
 import { expect, test } from 'vitest';
 import { turns } from '../../support/expectations.js';
 import { type SetUp, stretched } from '../../support/set-up.js';
@@ -11,6 +11,7 @@ const HELD_BACK = 300_000;
 
 const service = (seen: number[]) => ({
   one: () => 1,
+  left: (_: undefined, { remainingMs }: CallContext) => remainingMs,
   take: (body: Uint8Array) => void seen.push(body.byteLength),
   async takeAll(source: AsyncIterable<Uint8Array>) {
     for (const item of await collect(source)) seen.push(item.byteLength);
@@ -21,7 +22,7 @@ const service = (seen: number[]) => ({
   },
 });
 
-interface Stuck extends Served<ReturnType<typeof service>> {
+export interface Stuck extends Served<ReturnType<typeof service>> {
   readonly seen: number[];
   /** Those that wait or have left already. */
   readonly calls: Promise<void>[];
@@ -31,7 +32,7 @@ interface Stuck extends Served<ReturnType<typeof service>> {
  * A server that does not read, for which requests wait. More of them wait for a moment where the path of the connection changes, or
  * is slow: so `HELD_BACK` is what is beyond all that lies there at most.
  */
-async function stuck(setUp: SetUp): Promise<Stuck> {
+export async function stuck(setUp: SetUp): Promise<Stuck> {
   const seen: number[] = [];
   const all = await served(setUp, service(seen));
   await all.api.one();
