@@ -41,9 +41,12 @@ export interface AutoOptions extends ConnectionOptions {
    * that is longer, an attempt that hangs is given up for the next one; twice as long each time, up to `handshakeTimeoutMs`. Default 5,000.
    */
   readonly maxResumeDelayMs?: number;
-  /** The longest pause before a fast path that broke or could not be had is tried again, in milliseconds. Default 60,000. */
+  /** The longest that any pause before a fast path is tried again may be, in milliseconds. Default 60,000. */
   readonly maxFastRetryMs?: number;
-  /** The shortest; doubled with each failure. Default 1,000. */
+  /**
+   * The longest that the first pause may be before a fast path that broke or could not be had is tried again, in milliseconds; doubled with
+   * each failure. Each pause is drawn evenly from 0 up to that limit. Default 1,000.
+   */
   readonly minFastRetryMs?: number;
   /** A fast path that has been silent for so long is left for the base, in milliseconds. Default 2,000. */
   readonly fastTimeoutMs?: number;
