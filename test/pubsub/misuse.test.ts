@@ -45,6 +45,36 @@ test('a connect that gives the lost connection again ends the subscription, and 
   expect(await next).toBeInstanceOf(TypeError);
 });
 
+test.each([
+  ['an object that is none', {}],
+  ['what holds one', { connection: {}, state: 'closed' }],
+  ['nothing', undefined],
+])('a connect that gives no connection, but %s, is told so, and not asked again', async (_, given) => {
+  let asked = 0;
+  const events = resubscribe(async () => {
+    asked++;
+    return given as never;
+  }, 'a');
+  const next = errorOf(events.next());
+  await turns(20);
+  expect(asked).toBe(1);
+  const error = await next;
+  expect(error).toBeInstanceOf(TypeError);
+  expect(error.message).toMatch(/connect(ion)?/);
+  expect(await events.next()).toEqual({ done: true, value: undefined });
+});
+
+test('a connect that gives a connection at once, and no promise of one, does as well', async () => {
+  const { broker, connect } = await brokered(setUp);
+  const connection = await connect();
+  const events = resubscribe<number>((() => connection) as never, 'a');
+  const next = events.next();
+  await until(() => broker.stats().subscriptions === 1);
+  broker.publish('a', 7);
+  expect((await next).value?.body).toBe(7);
+  await events.return();
+});
+
 test('connections that are all lost at once leave the rest of the program its turns', async () => {
   const { connect } = await brokered(setUp);
   const controller = new AbortController();

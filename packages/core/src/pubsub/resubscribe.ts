@@ -105,8 +105,9 @@ async function* eventsOf<Body>(
     for (;;) {
       const connection = await connectionFrom(connect, signal);
       if (connection === lost) throw new TypeError('connect gave the connection that was lost');
+      const topics = pubsub(connection, options.client); // what is no connection would be none on which it goes on
       try {
-        const events = pubsub(connection, options.client).subscribe<Body>(pattern, { ...options, signal });
+        const events = topics.subscribe<Body>(pattern, { ...options, signal });
         for await (const event of events) {
           yield { ...event, gap };
           gap = false;
@@ -162,7 +163,8 @@ function connectionFrom(
       return;
     }
     signal.addEventListener('abort', onAbort, { once: true });
-    connect(signal)
+    const connecting = async (): Promise<Connection> => connect(signal);
+    connecting()
       .finally(() => signal.removeEventListener('abort', onAbort))
       .then(resolve, reject);
   });
