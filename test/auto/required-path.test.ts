@@ -146,4 +146,26 @@ describe('a server that requires the fast path', () => {
     expect((await accepted[0]!.connection.closed).graceful).toBe(false);
     expect((await client.closed).graceful).toBe(false);
   });
+
+  test('keeps no path of a client that comes with a second one while it is on the first', async () => {
+    const { base, fast, listener, accepted } = await scene();
+    const raw = await rawPeer(base, listener);
+    await raw.open();
+    const prove = async (number: number): Promise<RawAutoPeer> => {
+      const { port, claim } = await raw.ask(number);
+      const path = await RawAutoPeer.connect(rawTransport(fast), { host: 'here', port });
+      path.sendJson(Kind.CLAIM, claim);
+      await path.next(Kind.PROOF);
+      path.sendJson(Kind.PROVED, {});
+      return path;
+    };
+    const first = await prove(1);
+    await first.next(Kind.READY);
+    raw.send(Kind.SWITCH, Uint8Array.of(1, 0, 0, 0), { sequence: 1 });
+    await until(() => accepted.length === 1);
+    const second = await prove(2);
+    expect((await accepted[0]!.connection.closed).error).toMatchObject({ reason: 'broken' });
+    await first.connection.closed;
+    await second.connection.closed;
+  });
 });

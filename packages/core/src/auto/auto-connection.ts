@@ -336,11 +336,12 @@ export class AutoConnection extends Connection implements PathHooks {
 
   /** @internal A fast connection is proved. It takes data when both sides have agreed. */
   adoptFast(number: PathNumber, connection: Connection): void {
+    if (!this.#over && this.#fast !== undefined) this.dropFast('broken');
+    // Perhaps by that: a session that requires the path that it is on ends with it.
     if (this.#over) {
       connection.abort('the session has ended');
       return;
     }
-    if (this.#fast !== undefined) this.dropFast('broken');
     this.#fast = new Path(number, connection, this);
   }
 
