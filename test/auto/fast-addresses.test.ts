@@ -1,6 +1,8 @@
-import type { Listener } from '@verbmq/core';
-import { describe, expect, test } from 'vitest';
-import { asAuto, autoWorld, onFast } from '../support/auto-pair.js';
+import type { Address, Listener, ListenOptions } from '@verbmq/core';
+import { AutoTransport } from '@verbmq/core/auto';
+import { MemoryTransport } from '@verbmq/core/memory-transport';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { asAuto, autoWorld, Cable, onFast, QUICK } from '../support/auto-pair.js';
 import { failure } from '../support/expectations.js';
 import { abortAfterTest } from '../support/pair.js';
 
@@ -51,6 +53,43 @@ describe('named addresses of the fast transport', () => {
     );
     // Nothing of the failed listen is left.
     await world.serverTransport.listen({ host: 'here', port: 2 });
+  });
+
+  test('are all listened on again when one is lost while another is still being opened', async () => {
+    const cable = new Cable();
+    let lose = 1;
+    let listeners = 0;
+    class Fast extends MemoryTransport {
+      readonly #opened: Listener[] = [];
+      override async listen(address: Address, options?: ListenOptions): Promise<Listener> {
+        listeners++;
+        // The device of the first goes, and takes its listener with it.
+        if (this.#opened.length > 0 && lose-- > 0) await this.#opened.shift()?.close();
+        const listener = await super.listen(address, options);
+        this.#opened.push(listener);
+        return listener;
+      }
+    }
+    const base = new Cable();
+    const transport = (fast: MemoryTransport): AutoTransport => {
+      const made = new AutoTransport({
+        ...QUICK,
+        base: new MemoryTransport({ network: base.network }),
+        fast,
+      });
+      onTestFinished(() => made.close());
+      return made;
+    };
+    const server = transport(new Fast({ network: cable.network }));
+    const client = transport(new MemoryTransport({ network: cable.network, faults: cable }));
+    // Only the first can be reached.
+    cable.connectTo = (address) => ('host' in address && address.host === 'first' ? 'accept' : 'refuse');
+    const fastAddresses = ['first', 'second'].map((host) => ({ host, port: 7 }));
+    const listening = server.listen({ host: 'here', port: 1 }, { fastAddresses });
+    const listener = await listening.catch(() => server.listen({ host: 'here', port: 1 }, { fastAddresses }));
+    listener.onConnection((connection) => void abortAfterTest(connection));
+    await onFast(asAuto(abortAfterTest(await client.connect(listener.url))));
+    expect(listeners).toBe(4);
   });
 
   test('need a fast transport', async () => {

@@ -111,6 +111,7 @@ export class FastServer {
   async #listenOnAll(): Promise<void> {
     const { fast, addresses, options } = this.#init;
     const listeners: Listener[] = [];
+    let lost = false;
     try {
       const probe = await fast.probe();
       if (!probe.available)
@@ -121,9 +122,17 @@ export class FastServer {
         const listener = await fast.listen(address, options);
         listeners.push(listener);
         listener.onConnection((connection) => this.#incoming(connection));
-        void listener.closed.then(() => this.#ended(listener));
+        void listener.closed.then(() => {
+          lost = true;
+          this.#ended(listener);
+        });
       }
       if (this.#closed) throw listenerClosed();
+      if (lost)
+        throw new VerbmqError(
+          'ERR_VERBMQ_LISTEN_FAILED',
+          'an address of the fast transport was lost while the next one was being opened: listen again',
+        );
       this.#listeners = listeners;
       this.#failure = undefined;
     } catch (error) {
