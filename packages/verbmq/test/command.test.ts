@@ -93,6 +93,13 @@ describe('the verbmq command', () => {
     expect(out).toMatch(/ round trips of 64 B over (rdma|tcp \([a-z-]+(, the peer says [a-z-]+)?\))[,:]/);
   });
 
+  test('ping of more bytes than there is memory for says so, and ends', async () => {
+    const { urls } = await serve('tcp://127.0.0.1:0');
+    const { status, err } = await run('ping', urls[0] as string, '--bytes', String(2 ** 53 - 1));
+    expect(status).toBe(1);
+    expect(err).toMatch(/^verbmq: .*\n$/);
+  });
+
   test('serve ends when it is told to, and its connections with it, in order', async () => {
     const { service, urls } = await serve('tcp://127.0.0.1:0');
     const connection = await connect(urls[0] as string);

@@ -15,8 +15,8 @@ const MAX_SAMPLES = 5_000_000;
 
 /** Measures round trips, one at a time, to a service that echoes. */
 export async function ping(url: string, { bytes, seconds, json }: PingOptions): Promise<number> {
+  const payload = new Uint8Array(bytes); // where that is more than there can be, nothing is to be closed
   const connection = await connect(url);
-  const payload = new Uint8Array(bytes);
   const samples: number[] = [];
   const start = performance.now();
   const measureFrom = start + seconds * 100;
