@@ -6,6 +6,7 @@ import { turns } from '../support/expectations.js';
 import { json } from '../support/json-codec.js';
 import { take } from '../support/messages.js';
 import { abortAfterTest, connectPair, listenForTest, transportForTest } from '../support/pair.js';
+import { recordedLog } from '../support/recorded-log.js';
 import { memorySetUp } from '../support/transports/memory.js';
 import { uncaughtExceptions } from '../support/uncaught.js';
 import { CALL, DEADLINE, ERROR, METADATA, NAMED, number, text } from './frames.js';
@@ -233,6 +234,44 @@ describe('mistakes of the program', () => {
     await until(() => failures.length > 0);
     expect(failures).toEqual(['fail']);
   });
+});
+
+test('an answer that a connection takes no more, because its peer closes it, is nobody’s failure', async () => {
+  const { lines, logger } = recordedLog();
+  const gate = new Gate();
+  const signals: AbortSignal[] = [];
+  const { api, server, near, far } = await served(
+    setUp,
+    {
+      large: () => new Uint8Array(60_000),
+      async one(_: undefined, { signal }: CallContext) {
+        signals.push(signal);
+        await gate.opened;
+        return 1;
+      },
+      async *many(_: undefined, { signal }: CallContext) {
+        signals.push(signal);
+        await gate.opened;
+        yield 1;
+      },
+    },
+    { serve: { logger } },
+  );
+  await api.large();
+  near.pause();
+  const waiting = [errorOf(api.one()), errorOf(api.many.stream().next())];
+  const answers = Promise.all(Array.from({ length: 60 }, () => api.large()));
+  await until(() => signals.length === 2 && rpcStats(far).backlogBytes > 1_000_000);
+  const closed = near.close();
+  await until(() => far.state === 'closing'); // and remains so, since not all that it has sent is read
+  gate.open();
+  await until(() => signals.every(({ aborted }) => aborted));
+  near.resume();
+  await answers;
+  expect((await closed).graceful).toBe(true);
+  for (const error of waiting) expect((await error).code).toBe('ERR_VERBMQ_CLOSED');
+  expect(server.stats()).toMatchObject({ failed: 0, running: 0 });
+  expect(lines.filter(({ level }) => level === 'warn')).toEqual([]);
 });
 
 test('a deadline that no client can set leaves the handler a time that it can pass on', async () => {

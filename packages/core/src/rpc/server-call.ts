@@ -190,7 +190,7 @@ export class ServerCall implements HandledCall, IncomingCall, Sender {
     try {
       if (await this.#outbound().run(source)) this.#answer(undefined);
     } catch (error) {
-      this.fail(error, !isVerbmqError(error, 'ERR_VERBMQ_ENCODE'));
+      this.#notSent(error);
     }
   }
 
@@ -220,15 +220,20 @@ export class ServerCall implements HandledCall, IncomingCall, Sender {
       if (this.answerMetadata !== undefined) writeMetadata(writer, this.answerMetadata);
       sent = outgoing.send(writer, value, server.settings.codec, this);
     } catch (error) {
-      // What cannot be sent fails this call alone. On a connection that is ending nobody can be told.
       this.answerMetadata = undefined;
-      this.fail(error, !isVerbmqError(error, 'ERR_VERBMQ_ENCODE'));
+      this.#notSent(error);
       return;
     } finally {
       giveBackWriter(writer);
     }
     server.handled++;
     this.#finish(sent, undefined);
+  }
+
+  /** What cannot be sent fails this call alone. On a connection that is ending nobody waits, and no handler is to blame. */
+  #notSent(error: unknown): void {
+    if (this.connection.state !== 'open' && isVerbmqError(error, 'ERR_VERBMQ_CLOSED')) this.cancel(error);
+    else this.fail(error, !isVerbmqError(error, 'ERR_VERBMQ_ENCODE'));
   }
 
   /**
