@@ -188,6 +188,18 @@ describe('mistakes of the program', () => {
     abortAfterTest(await transportForTest(setUp).connect(listener.url)); // which nobody has closed
   });
 
+  test('counters that are asked for of a connection whose messages go elsewhere', async () => {
+    const { client: near, server: far } = await connectPair(setUp);
+    const none = { pendingCalls: 0, runningCalls: 0, lateAnswers: 0, backlogBytes: 0 };
+    expect(rpcStats(near)).toEqual(none);
+    await far.send(Uint8Array.of(7));
+    const messages = near.messages();
+    expect((await messages.next()).value?.data).toEqual(Uint8Array.of(7));
+    expect(rpcStats(near)).toEqual(none);
+    await messages.return?.();
+    expect(() => rpcStats({} as never)).toThrow(TypeError);
+  });
+
   test('an onMetadata that is no function', async () => {
     let called = 0;
     const { api } = await served(setUp, { count: (_?: unknown) => ++called });

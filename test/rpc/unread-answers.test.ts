@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { rpcStats } from '@verbmq/core/rpc';
+import { client, rpcStats } from '@verbmq/core/rpc';
 import { describe, expect, test } from 'vitest';
 import { turns } from '../support/expectations.js';
 import { fill, take } from '../support/messages.js';
@@ -136,7 +136,7 @@ describe('while answers wait because the peer reads nothing', () => {
 
   test('refusals that are not read end the connection when they are too many', async () => {
     const { client: raw, server: far } = await connectPair(memorySetUp());
-    rpcStats(far); // serves nothing, and refuses all
+    client(far); // serves nothing, and refuses all
     let most = 0;
     for (let id = 1; raw.state === 'open'; id++) {
       await raw.send(Uint8Array.from([CALL, 0, ...number(id), 99])).catch(() => {});

@@ -13,9 +13,16 @@ export interface RpcConnectionStats {
   readonly backlogBytes: number;
 }
 
-/** @throws VerbmqError `ERR_VERBMQ_RECEIVER_ATTACHED` when the connection is used for something else. */
+const NOTHING: RpcConnectionStats = { pendingCalls: 0, runningCalls: 0, lateAnswers: 0, backlogBytes: 0 };
+
+/**
+ * Counters, as they are at this moment; of a connection on which there are no calls, they are 0.
+ * @throws TypeError for what is no connection.
+ */
 export function rpcStats(connection: Connection): RpcConnectionStats {
-  const { caller, callee, outgoing } = RpcSession.of(connection);
+  const session = RpcSession.find(connection); // not `of`, which would take the messages of a connection that has other uses
+  if (session === undefined) return { ...NOTHING };
+  const { caller, callee, outgoing } = session;
   return {
     pendingCalls: caller.pendingCalls,
     runningCalls: callee.runningCalls,

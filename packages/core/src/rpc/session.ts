@@ -33,10 +33,8 @@ export class RpcSession {
    *   `ERR_VERBMQ_UNSUPPORTED` when its messages are too short.
    */
   static of(connection: Connection): RpcSession {
-    let session = sessions.get(connection);
+    let session = RpcSession.find(connection);
     if (session === undefined) {
-      if (typeof connection?.onMessage !== 'function')
-        throw new TypeError(`calls go over a connection, not ${describe(connection)}`);
       const { maxMessageBytes } = connection;
       if (maxMessageBytes < LEAST_MESSAGE_BYTES) {
         throw new VerbmqError(
@@ -48,6 +46,13 @@ export class RpcSession {
       sessions.set(connection, session);
     }
     return session;
+  }
+
+  /** That of a connection on which there is one. @throws TypeError for what is no connection. */
+  static find(connection: Connection): RpcSession | undefined {
+    if (typeof connection?.onMessage !== 'function')
+      throw new TypeError(`calls go over a connection, not ${describe(connection)}`);
+    return sessions.get(connection);
   }
 
   private constructor(connection: Connection) {
