@@ -200,6 +200,24 @@ describe('mistakes of the program', () => {
     expect(() => rpcStats({} as never)).toThrow(TypeError);
   });
 
+  test('a client that is logged, or made a text of, calls nothing', async () => {
+    const called: string[] = [];
+    const interceptors = [
+      ({ method }: { method: string }) => {
+        called.push(method);
+        return Promise.resolve();
+      },
+    ];
+    const { api } = await served(setUp, { one: () => 1 }, { client: { interceptors } });
+    expect(JSON.stringify({ api })).toBe('{"api":{}}');
+    expect(() => `${api}`).toThrow(TypeError);
+    expect(() => Number(api)).toThrow(TypeError);
+    expect(await api).toBe(api);
+    expect(called).toEqual([]);
+    for (const name of ['then', 'toJSON', 'toString', 'valueOf'])
+      expect(() => serve({} as never, { [name]: () => 1 })).toThrow(name);
+  });
+
   test('an onMetadata that is no function', async () => {
     let called = 0;
     const { api } = await served(setUp, { count: (_?: unknown) => ++called });

@@ -112,7 +112,7 @@ export function calls(setUp: SetUp): void {
     const { api, server } = await served(setUp, { one: () => 1 });
     await api.one();
     const wide = api as unknown as Record<string, () => Promise<unknown>>;
-    for (const name of ['two', 'toString', '__proto__', 'constructor']) {
+    for (const name of ['two', 'hasOwnProperty', '__proto__', 'constructor']) {
       expect((await verbmqErrorOf(wide[name]?.() as Promise<unknown>)).code).toBe(
         'ERR_VERBMQ_RPC_UNKNOWN_METHOD',
       );

@@ -14,7 +14,13 @@ import {
 import type { CallerSettings } from './pending-call.js';
 import { INITIAL_WINDOW, MAX_METHOD_BYTES } from './protocol.js';
 import { checkCodec, checkInterceptors, checkTimeout } from './rpc-errors.js';
-import type { CallOptions, Client, ServerStream, Service } from './service.js';
+import {
+  type CallOptions,
+  type Client,
+  isAskedForByLanguage,
+  type ServerStream,
+  type Service,
+} from './service.js';
 import { RpcSession } from './session.js';
 
 /** A call on its way through the interceptors. */
@@ -77,8 +83,7 @@ export function client<S extends Service>(connection: Connection, options: Clien
   const methods = new Map<string, MethodFunction>();
   return new Proxy(Object.create(null), {
     get(_, name) {
-      // A client is no promise, though it might be awaited.
-      if (typeof name !== 'string' || name === 'then') return undefined;
+      if (typeof name !== 'string' || isAskedForByLanguage(name)) return undefined;
       let method = methods.get(name);
       if (method === undefined) {
         method = calls.method(name);

@@ -17,7 +17,7 @@ import { INITIAL_WINDOW, MAX_METHOD_BYTES, MAX_METHODS } from './protocol.js';
 import { describeError, type ErrorDescription } from './remote-error.js';
 import { checkCodec, checkInterceptors, checkTimeout } from './rpc-errors.js';
 import { type Method, ServerCore, type ServerInterceptor } from './server-core.js';
-import type { Service } from './service.js';
+import { isAskedForByLanguage, type Service } from './service.js';
 import { RpcSession } from './session.js';
 import { clearWheelTimer, setWheelTimer, type WheelTimer } from './timer-wheel.js';
 
@@ -244,7 +244,7 @@ function methodsOf(service: Service): Method[] {
   return names.map((name) => {
     const handler = service[name];
     if (typeof handler !== 'function') throw new TypeError(`the method ${name} must be a function`);
-    if (name === '' || name === 'then')
+    if (name === '' || isAskedForByLanguage(name))
       throw new TypeError(`a method cannot be called ${JSON.stringify(name)}`);
     if (Buffer.byteLength(name) > MAX_METHOD_BYTES) {
       throw new RangeError(`the name of a method may have ${MAX_METHOD_BYTES} bytes at most`);

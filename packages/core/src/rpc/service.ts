@@ -27,7 +27,20 @@ export interface CallContext {
 // biome-ignore lint/suspicious/noExplicitAny: a handler of any body is a handler; its own types are kept and inferred from
 export type Handler = (body: any, context: CallContext) => unknown;
 
-/** Methods by name: the own functions of an object. What it inherits, as from a class, is not served. */
+const ASKED_FOR: ReadonlySet<string> = new Set(['then', 'toJSON', 'toString', 'valueOf']);
+
+/**
+ * Whether the language itself asks an object for this, as where a client is awaited, logged as JSON, or made a text of: that is no
+ * call, and a method cannot have this name.
+ */
+export function isAskedForByLanguage(name: string): boolean {
+  return ASKED_FOR.has(name);
+}
+
+/**
+ * Methods by name: the own functions of an object. What it inherits, as from a class, is not served. No method is called `then`,
+ * `toJSON`, `toString` or `valueOf`.
+ */
 export type Service = Readonly<Record<string, Handler>>;
 
 /** An answer in many items. Leaving the loop, or `cancel()`, ends the call. */
