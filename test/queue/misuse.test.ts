@@ -1,6 +1,6 @@
 import { type Queue, QueueBroker, queue } from '@verbmq/core/queue';
 import { expect, test } from 'vitest';
-import { errorOf, until, verbmqErrorOf } from '../rpc/support.js';
+import { errorOf, Gate, until, verbmqErrorOf } from '../rpc/support.js';
 import { turns } from '../support/expectations.js';
 import { recordedLog } from '../support/recorded-log.js';
 import { memorySetUp } from '../support/transports/memory.js';
@@ -54,6 +54,31 @@ test('a push with what is no signal is refused, and not done later', async () =>
 
 test('an onDead that is no function is found at once', () => {
   expect(() => new QueueBroker({ onDead: 5 as never })).toThrow(TypeError);
+});
+
+test('a job that waited for its turn is not begun when its consumer was lost meanwhile', async () => {
+  // Given again after the time for a verdict: more than this consumer asked for.
+  const { broker, connect } = await brokered(setUp, { ackTimeoutMs: 1 });
+  const near = await connect();
+  await broker.push('jobs', 'once');
+  const gate = new Gate();
+  let begun = 0;
+  const working = errorOf(
+    queue<string>(near, 'jobs').work(async () => {
+      begun++;
+      await gate.opened;
+    }),
+  );
+  await until(() => begun === 1);
+  const { messagesReceived } = near.stats();
+  await until(() => near.stats().messagesReceived > messagesReceived); // the same job, which waits for the first
+  await turns();
+  near.abort('lost');
+  await until(() => broker.stats('jobs')?.consumers === 0);
+  gate.open();
+  await working;
+  expect(begun).toBe(1);
+  expect(broker.stats('jobs')).toMatchObject({ ready: 1, unacknowledged: 0 });
 });
 
 test('jobs that come while one of them takes for ever are done one after the other', async () => {

@@ -181,7 +181,7 @@ export class Queue<Body> {
             onDone = resolve;
           });
         }
-        if (signal?.aborted) continue;
+        if (signal?.aborted || deliveries.ended) continue; // which may have come while it waited
         const done: Promise<void> = deliveries
           .run(given, () => run(given))
           .finally(() => {

@@ -33,6 +33,11 @@ export class Deliveries<Body> {
     this.#settings = settings;
   }
 
+  /** This consumer leaves, or is lost: nobody hears what is said of a job, which is given to somebody else. */
+  get ended(): boolean {
+    return this.#verdicts.ended;
+  }
+
   /** The next job; `undefined` when this consumer leaves. @throws (by rejecting) also when the broker lets it go. */
   next(): Promise<GivenJob<Body> | undefined> {
     const read = this.#lastRead.then(() => this.#read());
