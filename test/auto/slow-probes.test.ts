@@ -14,10 +14,15 @@ const ABSENT = { available: false, code: 'no-device', reason: 'there is none', r
 /** It is asked, and says what the test says, when the test says it. */
 class SlowTransport extends MemoryTransport {
   probes = 0;
+  named = false;
   say!: (result: ProbeResult<Record<string, never>>) => void;
   readonly #said = new Promise<ProbeResult<Record<string, never>>>((resolve) => {
     this.say = resolve;
   });
+
+  override get namesHardware(): boolean {
+    return this.named;
+  }
 
   override probe(): Promise<ProbeResult<Record<string, never>>> {
     this.probes++;
@@ -91,6 +96,20 @@ test('ends the connection when it says that the options name what is not there',
   const { error } = await client.closed;
   expect(error).toMatchObject({ code: 'ERR_VERBMQ_UNAVAILABLE', reason: 'device-not-found' });
 });
+
+test.each([AVAILABLE, ABSENT, { ...ABSENT, misnamed: true } as const])(
+  'is waited for where its options name hardware, which must be there (%o)',
+  async (said) => {
+    const { slow, url, transport } = await slowWorld();
+    slow.named = true;
+    await failure(transport.connect(url, { timeoutMs: 20 }), 'ERR_VERBMQ_CONNECT_TIMEOUT');
+    const connecting = transport.connect(url);
+    expect(await isPending(connecting)).toBe(true);
+    slow.say(said);
+    if ('misnamed' in said) await failure(connecting, 'ERR_VERBMQ_UNAVAILABLE');
+    else abortAfterTest(await connecting);
+  },
+);
 
 test('is not asked again while it says nothing', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });

@@ -11,7 +11,7 @@ const NOBODY = 65534;
 /** Probes as an ordinary user, who has neither rights to all files nor to lock any memory, under `limit`. */
 async function probeAsNobody(limit: string): Promise<ProbeResult> {
   const source =
-    "import { probeRdma } from '@verbmq/native'; process.stdout.write(JSON.stringify(probeRdma()));";
+    "import { probeRdma } from '@verbmq/native'; process.stdout.write(JSON.stringify(await probeRdma()));";
   const command = 'ulimit -l "$1" && exec "$2" --input-type=module -e "$3"';
   const { stdout } = await promisify(execFile)(
     '/bin/sh',
@@ -53,9 +53,9 @@ beforeAll(() => {
   }
 });
 
-test('probe tells the device, its port and its limits', () => {
+test('probe tells the device, its port and its limits', async () => {
   const transport = process.env.VERBMQ_GUEST_DRIVER === 'siw' ? 'iWARP' : 'RoCE';
-  const result = probeRdma();
+  const result = await probeRdma();
   if (!result.available) throw new Error(result.reason);
   const [device] = result.details.devices;
   expect(result.details.devices).toHaveLength(1);

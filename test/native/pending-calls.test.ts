@@ -247,7 +247,7 @@ await onSimulatedDevice('siw', (device) => {
   test.each([
     ['by process.exit()', 'leaving-process', 'exit', ''],
     ['by itself, when it has given up', 'leaving-process', 'give up', 'ERR_VERBMQ_CANCELLED\n'],
-    ['later than the worker thread that alone had the addon', 'leaving-worker', '', 'ended\n'],
+    ['later than the worker thread that alone had the addon', 'leaving-worker', 'connecting', 'ended\n'],
   ])('a process that calls to connect ends %s', async (_, name, how, said) => {
     const parameters = [child(name), library, device.control, how];
     const { stdout } = await run(process.execPath, parameters, { env: environment, timeout: 30_000 });

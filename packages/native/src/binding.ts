@@ -357,10 +357,16 @@ export interface Addon {
     dispatch: () => void,
   ) => NativeEngine;
   /**
-   * Tries every device for real, with `memoryBytes` of registered memory, and gives everything back. Throws when there
-   * is nothing to try.
+   * Tries every device for real, with `memoryBytes` of registered memory, and gives everything back: on a thread, since drivers take as
+   * long as they want. Then calls `answered`, which must not throw, with the devices, or with an error when there is nothing to try.
+   * The event loop is not kept alive for that, and an environment that ends does not wait.
    */
-  readonly probe: (options: { memoryBytes: number; ibverbs?: string; rdmacm?: string }) => NativeDevice[];
+  readonly probe: (
+    options: { memoryBytes: number; ibverbs?: string; rdmacm?: string },
+    answered: (
+      ...found: [error: undefined, devices: NativeDevice[]] | [error: Error, devices: undefined]
+    ) => void,
+  ) => void;
   /** Bytes from the start of `buffer` to the first page boundary in it. */
   readonly offsetOfPage: (buffer: ArrayBuffer) => number;
   /** Before `buffer` is written to or registered. Only advice: it neither fails nor is it sure to change anything. */

@@ -75,15 +75,23 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
   override readonly schemes = ['rdma'] as const;
   readonly #rdmaOptions;
   #engine: RdmaEngine | undefined;
+  /** Ends the waits for probes, which last as long as a driver wants. */
+  #probing = new AbortController();
 
   constructor(options: RdmaTransportOptions = {}) {
     super(withRdmaDefaults(options));
     this.#rdmaOptions = resolveRdmaOptions(options);
   }
 
+  override get namesHardware(): boolean {
+    return this.#rdmaOptions.device !== undefined || this.#rdmaOptions.localAddress !== undefined;
+  }
+
+  /** As {@link probeRdma}: the event loop goes on, however long a driver takes. What has not when this is closed is `unanswered`. */
   override async probe(): Promise<ProbeResult<RdmaDetails>> {
     const { libraries, device, localAddress } = this.#rdmaOptions;
-    return probeRdma({ libraries, slots: this.#rdmaOptions, device, localAddress });
+    const { signal } = this.#probing;
+    return await probeRdma({ libraries, slots: this.#rdmaOptions, device, localAddress, signal });
   }
 
   override stats(): RdmaTransportStats {
@@ -168,6 +176,8 @@ export class RdmaTransport extends Transport<RdmaListenOptions, RdmaConnectOptio
   }
 
   protected override async _close(): Promise<void> {
+    this.#probing.abort();
+    this.#probing = new AbortController();
     this.#engine?.close();
     this.#engine = undefined;
   }

@@ -27,34 +27,37 @@ const device: NativeDevice = {
   atomics: 'none',
 };
 
-/** An addon whose probe answers as told. */
-function answering(probe: () => NativeDevice[]): { addon: Addon } {
+/** An addon that answers as told. */
+function saying(probe: Addon['probe']): { addon: Addon } {
   return { addon: { probe, layout: { controlReceiveSlots: 8, controlAreaBytes: 4096 } } as unknown as Addon };
 }
 
-function throwing(reason: string): { addon: Addon } {
-  return answering(() => {
-    throw Object.assign(new Error(`words about ${reason}`), { reason });
-  });
+function answering(devices: NativeDevice[]): { addon: Addon } {
+  return saying((_, answered) => setImmediate(() => answered(undefined, devices)));
+}
+
+function failing(reason: string): { addon: Addon } {
+  const error = Object.assign(new Error(`words about ${reason}`), { reason });
+  return saying((_, answered) => setImmediate(() => answered(error, undefined)));
 }
 
 describe('probeRdma', () => {
-  test('is available when a device has an active port', () => {
-    expect(probeRdma({ loaded: answering(() => [device]) })).toEqual({
+  test('is available when a device has an active port', async () => {
+    expect(await probeRdma({ loaded: answering([device]) })).toEqual({
       available: true,
       details: { devices: [device] },
     });
   });
 
-  test('is available when only some devices have a problem', () => {
+  test('is available when only some devices have a problem', async () => {
     const broken = { ...device, problem: { reason: 'no-permission', message: 'EACCES' } };
-    expect(probeRdma({ loaded: answering(() => [broken, device]) }).available).toBe(true);
+    expect(await probeRdma({ loaded: answering([broken, device]) })).toMatchObject({ available: true });
   });
 
   test.each(['library-missing', 'module-missing', 'no-device', 'no-permission', 'memlock', 'no-resources'])(
     'names %s, what was found, and a remedy',
-    (reason) => {
-      const result = probeRdma({ loaded: throwing(reason) });
+    async (reason) => {
+      const result = await probeRdma({ loaded: failing(reason) });
       if (result.available) throw new Error('nothing was found, so nothing is available');
       expect(result.code).toBe(reason);
       expect(result.reason).toBe(`words about ${reason}`);
@@ -62,39 +65,39 @@ describe('probeRdma', () => {
     },
   );
 
-  test.each(['no-permission', 'memlock'])('names %s of the only device', (reason) => {
+  test.each(['no-permission', 'memlock'])('names %s of the only device', async (reason) => {
     const broken = { ...device, problem: { reason, message: 'it failed' } };
-    expect(probeRdma({ loaded: answering(() => [broken]) })).toMatchObject({
+    expect(await probeRdma({ loaded: answering([broken]) })).toMatchObject({
       available: false,
       code: reason,
       reason: 'mlx5_0: it failed',
     });
   });
 
-  test('says when no port is active', () => {
+  test('says when no port is active', async () => {
     const [port] = device.ports;
     const down = { ...device, ports: [{ ...port!, state: 'down' }] };
-    expect(probeRdma({ loaded: answering(() => [down]) })).toMatchObject({
+    expect(await probeRdma({ loaded: answering([down]) })).toMatchObject({
       available: false,
       code: 'no-active-port',
     });
   });
 
-  test('names the library that the loader did not find', () => {
-    const result = probeRdma({ libraries: { ibverbs: '/nowhere/libibverbs.so.1' } });
+  test('names the library that the loader did not find', async () => {
+    const result = await probeRdma({ libraries: { ibverbs: '/nowhere/libibverbs.so.1' } });
     expect(result).toMatchObject({ available: false, code: 'library-missing' });
     expect(result).toHaveProperty('reason', expect.stringContaining('/nowhere/libibverbs.so.1'));
     expect(result).toHaveProperty('remedy', expect.stringContaining('apt-get install libibverbs1'));
   });
 
-  test('names the symbol that a library does not have', () => {
-    const result = probeRdma({ libraries: { ibverbs: 'libm.so.6' } });
+  test('names the symbol that a library does not have', async () => {
+    const result = await probeRdma({ libraries: { ibverbs: 'libm.so.6' } });
     expect(result).toMatchObject({ available: false, code: 'library-missing' });
     expect(result).toHaveProperty('reason', expect.stringContaining('ibv_get_device_list'));
   });
 
-  test.skipIf(machineHasDevices)('finds no device on a machine that has none', () => {
-    expect(probeRdma()).toMatchObject({ available: false, code: 'no-device' });
+  test.skipIf(machineHasDevices)('finds no device on a machine that has none', async () => {
+    expect(await probeRdma()).toMatchObject({ available: false, code: 'no-device' });
   });
 });
 
@@ -102,18 +105,18 @@ describe('without the addon', () => {
   const directory = 'build-of-a-test';
   afterEach(() => rmSync(join(packageDirectory, directory), { recursive: true, force: true }));
 
-  test('says why it was not built, and what to install', () => {
+  test('says why it was not built, and what to install', async () => {
     mkdirSync(join(packageDirectory, directory), { recursive: true });
     const record = { built: false, reason: 'make is missing', remedy: 'apt-get install make' };
     writeFileSync(join(packageDirectory, directory, 'verbmq-build.json'), JSON.stringify(record));
-    const result = probeRdma({ loaded: load(directory) });
+    const result = await probeRdma({ loaded: load(directory) });
     expect(result).toMatchObject({ available: false, code: 'addon-missing' });
     expect(result).toHaveProperty('reason', expect.stringContaining('make is missing'));
     expect(result).toHaveProperty('remedy', 'apt-get install make, then `npm run bootstrap`');
   });
 
-  test('says how to build it when nobody has tried', () => {
-    const result = probeRdma({ loaded: load(directory) });
+  test('says how to build it when nobody has tried', async () => {
+    const result = await probeRdma({ loaded: load(directory) });
     expect(result).toMatchObject({ available: false, code: 'addon-missing' });
     expect(result).toHaveProperty('remedy', expect.stringContaining('`npm run bootstrap`'));
   });
@@ -124,7 +127,7 @@ describe('without the addon', () => {
   });
 });
 
-test('the install step says why it cannot build, and does not fail the installation', () => {
+test('the install step says why it cannot build, and does not fail the installation', async () => {
   // The record of the real build must survive, so the step runs as if another compiler had been asked for, and
   // for the other output directory, which is restored by the next build with sanitizers.
   const output = execFileSync(
@@ -133,7 +136,7 @@ test('the install step says why it cannot build, and does not fail the installat
     { env: { ...process.env, CXX: '/nowhere/g++' }, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] },
   );
   expect(output).toBe('');
-  const result = probeRdma({ loaded: load('build-of-a-test') });
+  const result = await probeRdma({ loaded: load('build-of-a-test') });
   rmSync(join(packageDirectory, 'build-of-a-test'), { recursive: true, force: true });
   expect(result).toMatchObject({ available: false, code: 'addon-missing' });
   expect(result).toHaveProperty(

@@ -1,10 +1,11 @@
 // Ends, as its last argument (or what it is told later) says, while calls of the driver last that it has begun, in a process or a worker:
 //
 //   connecting  it connects to a port, `count` times
+//   probing     it probes, `count` times
 //   closing     it has `count` connections to a port, says `connected`, and aborts them when it is told to
 //   serving     the same, but it has accepted them, with shared receive slots, on the port that it tells
 //
-// and then, told `exit`, calls process.exit(0); told `give up`, gives up its attempts, and has nothing else to live for.
+// and then, told `exit`, calls process.exit(0); told `give up`, gives up its attempts or its probes, and has nothing else to live for.
 // Its worker data: what it does, the library of a simulated device, if that is to be used, the host, the port, and `count`.
 import { parentPort, workerData } from 'node:worker_threads';
 import { RdmaTransport } from '@verbmq/native';
@@ -28,11 +29,14 @@ parentPort.on('message', (told) => {
   if (told === 'abort') for (const connection of open) connection.abort('enough');
   if (told !== 'give up') return;
   for (const attempt of attempts) attempt.abort();
+  if (what === 'probing') void transport.close();
   parentPort.close();
 });
 
 if (what === 'connecting') {
   for (let n = 0; n < count; n++) connect().catch(nothing);
+} else if (what === 'probing') {
+  for (let n = 0; n < count; n++) void transport.probe();
 } else if (what === 'closing') {
   for (let n = 0; n < count; n++) open.push(await connect());
   parentPort.postMessage('connected');

@@ -127,6 +127,7 @@ ibv_context* ibv_open_device(ibv_device* plain) {
   world& w = the_world();
   lock_guard lock(w.mutex);
   int error_number = call_fails("ibv_open_device");
+  wait_in_call(lock, w.set.open_blocks_us);
   if (error_number == 0 && static_cast<device*>(plain)->removed) error_number = ENODEV;
   if (error_number != 0) {
     errno = error_number;

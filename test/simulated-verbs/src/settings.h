@@ -74,7 +74,9 @@ namespace simverbs {
   /* iWARP: how long rdma_connect waits for the peer before it returns */                                           \
   setting(connect_blocks_us, 0)                                                                                     \
   /* How long ibv_destroy_qp waits for what the device still does */                                                \
-  setting(destroy_blocks_us, 0)
+  setting(destroy_blocks_us, 0)                                                                                     \
+  /* How long ibv_open_device waits for the driver; librdmacm's own contexts are there already */                   \
+  setting(open_blocks_us, 0)
 
 struct settings {
 #define SIMVERBS_FIELD(name, value) int64_t name = value;

@@ -132,8 +132,10 @@ export class AutoTransport<
     };
     const availability = this.#availability.find(options);
     const isRequired = options.policy === 'require-rdma';
-    // What is known at once is said in the hello. What takes longer is found out while messages flow on the base, unless they may not.
-    const first = isRequired ? availability.found : Promise.race([availability.found, nextTurn()]);
+    // What is known at once is said in the hello. What takes longer is found out while messages flow on the base, unless they may not, or it
+    // may be that the options name what is not there.
+    const waits = isRequired || this.#fast?.namesHardware === true;
+    const first = waits ? availability.found : Promise.race([availability.found, nextTurn()]);
     await unlessAborted(first, signal);
     if (availability.misnamed !== undefined) throw availability.misnamed;
     if (isRequired && availability.reason !== undefined) throw requiredError(availability.reason, undefined);

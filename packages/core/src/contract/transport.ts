@@ -85,6 +85,14 @@ export abstract class Transport<
     this._options = resolveConnectionOptions(options);
   }
 
+  /**
+   * Whether the options name hardware of this machine, a device, say, so that `probe` may find that it is not there (`misnamed`). Who could do
+   * without this transport waits for `probe` then.
+   */
+  get namesHardware(): boolean {
+    return false;
+  }
+
   /** Whether this transport works here. Never rejects; tries for real, and gives everything back. */
   abstract probe(): Promise<ProbeResult<Details>>;
 

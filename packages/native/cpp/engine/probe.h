@@ -39,6 +39,7 @@ struct device_report {
 /// Every device of the machine. Each is opened, and given what a connection needs: a protection domain, a completion
 /// queue, and `memory_bytes` of registered memory; all is returned at once. Throws verbs_error when there is nothing to list or rdma_cm does not answer:
 /// "library-missing", "module-missing", "no-device", "no-permission", ….
+/// Takes seconds where libraries are read for the first time, and as long as a driver wants. On any thread.
 std::vector<device_report> probe_devices(const library_paths& paths, size_t memory_bytes);
 
 }  // namespace verbmq

@@ -1,4 +1,5 @@
-// Threads for calls of drivers that may wait: seconds for a network interface to let go of packets, minutes for a peer's TCP.
+// Threads for calls of drivers that may wait: seconds for a network interface to let go of packets, or for libraries that are read for the
+// first time, minutes for a peer's TCP.
 //
 // They are not libuv's. Of those there are four in a process, which its files and host names need as well: an application whose
 // network is gone must still be able to look for the way around it. And they are no loop's: an environment ends without waiting for

@@ -4,7 +4,7 @@
 
 namespace verbmq {
 
-/// `probe(options)` of the addon; src/binding.ts documents it.
-Napi::Value probe(const Napi::CallbackInfo& info);
+/// `probe(options, answered)` of the addon; src/binding.ts documents it.
+void probe(const Napi::CallbackInfo& info);
 
 }  // namespace verbmq
