@@ -67,7 +67,7 @@ export function repeatedPair(setUp: SetUp): () => Promise<Pick<Pair, 'client' | 
 export function nextConnection(listener: Listener): Promise<Connection> {
   return new Promise((resolve) => {
     const detach = listener.onConnection((connection) => {
-      queueMicrotask(detach); // it may be called before onConnection has returned
+      queueMicrotask(() => detach()); // this may be called before onConnection has returned
       resolve(connection);
     });
   });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { failure } from '../../support/expectations.js';
-import { numbered, numberOf, take } from '../../support/messages.js';
+import { numbered, numberOf, take, takeAll } from '../../support/messages.js';
 import {
   abortAfterTest,
   connectPair,
@@ -9,6 +9,7 @@ import {
   transportForTest,
 } from '../../support/pair.js';
 import type { SetUp } from '../../support/set-up.js';
+import { until } from '../../support/until.js';
 
 export function listening(setUp: SetUp): void {
   test('a listener says where it listens, with the port that it was given', async () => {
@@ -43,6 +44,29 @@ export function listening(setUp: SetUp): void {
     const numbers: number[] = [];
     for (const server of servers) numbers.push(numberOf((await take(server, 1))[0]!));
     expect(numbers).toEqual([0, 1, 2]);
+  });
+
+  test('a connection that ends while it waits is not handed over', async () => {
+    const listener = await listenForTest(setUp);
+    const transport = transportForTest(setUp);
+    const gone = abortAfterTest(await transport.connect(listener.url));
+    gone.abort('leaving');
+    await until(() => listener.stats().failed === 1);
+    const client = abortAfterTest(await transport.connect(listener.url));
+    const server = await nextConnection(listener);
+    await client.send(numbered(2));
+    expect(numberOf((await take(server, 1))[0]!)).toBe(2);
+  });
+
+  test('a connection that has brought messages and ends while it waits is handed over with them', async () => {
+    const listener = await listenForTest(setUp);
+    const transport = transportForTest(setUp);
+    const gone = abortAfterTest(await transport.connect(listener.url));
+    await gone.send(numbered(1));
+    expect((await gone.close()).graceful).toBe(true);
+    const server = await nextConnection(listener);
+    expect((await server.closed).graceful).toBe(true);
+    expect((await takeAll(server)).map(numberOf)).toEqual([1]);
   });
 
   test('connections are taken by iteration, which ends when the listener closes', async () => {

@@ -13,6 +13,10 @@ export class Line<T> {
     return this.#members.size;
   }
 
+  has(member: T): boolean {
+    return this.#members.has(member);
+  }
+
   /** To its end, unless it stands there already. */
   add(member: T): void {
     this.#members.add(member);

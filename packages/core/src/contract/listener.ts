@@ -4,6 +4,7 @@ import { VerbmqError } from './errors.js';
 import type { Logger } from './logger.js';
 import { describe } from './options.js';
 import type { ListenerStats } from './stats.js';
+import { WaitingConnections } from './waiting-connections.js';
 
 /** Gets each connection, which is the program's from then on. What it throws becomes an uncaught exception. */
 export type ConnectionHandler = (connection: Connection) => void;
@@ -18,10 +19,12 @@ export interface ListenerInit {
   readonly logger: Logger;
 }
 
-/** Connections that may wait for the application before further ones are refused. */
-const MAX_WAITING_CONNECTIONS = 1024;
-
-/** Accepts connections. They go to one handler, or to one iterator; those that came before it wait, boundedly. */
+/**
+ * Accepts connections. They go to one handler, or to one iterator. Up to 1,024 that came before it wait; further ones are refused.
+ *
+ * A connection that ends while it waits is not handed over, unless it has brought messages: then it is, and they can be read. Of those,
+ * the one that ended first gives way when a connection comes and the line is full: its messages are dropped.
+ */
 export abstract class Listener implements AsyncDisposable {
   /** The transport's kind; see {@link Connection.kind}. */
   readonly kind: string;
@@ -37,7 +40,10 @@ export abstract class Listener implements AsyncDisposable {
   #closing: Promise<void> | undefined;
   #handler: ConnectionHandler | undefined;
   #iterating = false;
-  #waiting: Connection[] = [];
+  readonly #waiting = new WaitingConnections((connection, { error }) => {
+    this.#failed++;
+    this._logger.debug({ connection: connection.id, err: error }, 'a connection ended before it was taken');
+  });
   #takers: ((result: IteratorResult<Connection, undefined>) => void)[] = [];
   #accepted = 0;
   #failed = 0;
@@ -61,7 +67,7 @@ export abstract class Listener implements AsyncDisposable {
       throw new TypeError(`handler must be a function, not ${describe(handler)}`);
     this.#assertFree();
     this.#handler = handler;
-    for (const connection of this.#waiting.splice(0)) this.#handOver(handler, connection);
+    for (const connection of this.#waiting.takeEach()) this.#handOver(handler, connection);
     return () => {
       if (this.#handler === handler) this.#handler = undefined;
     };
@@ -127,22 +133,19 @@ export abstract class Listener implements AsyncDisposable {
       connection.abort('the listener is closing');
       return;
     }
-    if (
-      this.#handler === undefined &&
-      this.#takers.length === 0 &&
-      this.#waiting.length >= MAX_WAITING_CONNECTIONS
-    ) {
+    const taker = this.#takers.shift();
+    if (this.#handler === undefined && taker === undefined && this.#waiting.isFull) {
+      const ended = this.#waiting.shiftEnded();
       this._acceptFailed(
         new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many connections wait to be accepted'),
       );
-      connection.abort('too many connections wait to be accepted');
-      return;
+      drop(ended ?? connection, 'too many connections wait to be accepted');
+      if (ended === undefined) return;
     }
     this.#accepted++;
-    const taker = this.#takers.shift();
     if (this.#handler !== undefined) this.#handOver(this.#handler, connection);
     else if (taker !== undefined) taker({ done: false, value: connection });
-    else this.#waiting.push(connection);
+    else this.#waiting.add(connection);
   }
 
   /** A connection failed before it was usable: counted and logged, no business of the application. */
@@ -173,9 +176,15 @@ export abstract class Listener implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    for (const connection of this.#waiting.splice(0)) connection.abort('the listener is closing');
+    for (const connection of this.#waiting.takeEach()) drop(connection, 'the listener is closing');
     await this._close();
     for (const taker of this.#takers.splice(0)) taker({ done: true, value: undefined });
     this.#resolveClosed();
   }
+}
+
+/** Ends a connection that nobody takes, unless it has ended, and lets go of its messages. */
+function drop(connection: Connection, reason: string): void {
+  connection.abort(reason);
+  void connection.close();
 }

@@ -20,9 +20,9 @@ export interface ConnectionStats {
 
 /** Counters of a listener since it opened. A snapshot. */
 export interface ListenerStats {
-  /** Connections that were handed to the application. */
+  /** Connections that were handed to the application, or began to wait for it. */
   readonly accepted: number;
-  /** Connections that were refused or failed before they were handed over. */
+  /** Connections that were refused or failed before that, and those that ended while they waited and were not handed over. */
   readonly failed: number;
 }
 
