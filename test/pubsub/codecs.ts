@@ -2,6 +2,7 @@ import { pubsub } from '@verbmq/core/pubsub';
 import { expect, test } from 'vitest';
 import { until, verbmqErrorOf } from '../rpc/support.js';
 import { json } from '../support/json-codec.js';
+import { MeddlingCodec } from '../support/meddling-codec.js';
 import type { SetUp } from '../support/set-up.js';
 import { brokered, take } from './support.js';
 
@@ -36,5 +37,38 @@ export function codecs(setUp: SetUp): void {
     expect(await verbmqErrorOf(events.ready)).toMatchObject({ code: 'ERR_VERBMQ_DECODE', reason: 'codec' });
     expect(await verbmqErrorOf(events.next())).toMatchObject({ reason: 'codec' });
     await until(() => other.broker.stats().subscriptions === 0);
+  });
+
+  test('a codec that publishes, subscribes and lets subscribers go while it encodes and decodes', async () => {
+    const codec = new MeddlingCodec();
+    const { broker, connect } = await brokered(setUp, { codec }, { codec: json });
+    const near = new MeddlingCodec();
+    const topic = pubsub(await connect(), { codec: near });
+    const events = topic.subscribe('#');
+    const leaving = topic.subscribe('#');
+    await Promise.all([events.ready, leaving.ready]);
+    const later: Promise<unknown>[] = [];
+    codec.meddle = () => {
+      broker.publish('inner', 'from the broker');
+      later.push(topic.publish('inner', 'from a client'), topic.subscribe('none').ready);
+    };
+    near.meddle = () => later.push(leaving.return());
+    const body = { meddle: 'encode', text: 'ü'.repeat(100) };
+    expect(broker.publish('outer', body)).toBe(2);
+    await topic.publish('outer', { meddle: 'decode' });
+    const taken = (await take(events, 4)).map(({ topic: of, body: what }) => [of, what]);
+    await Promise.all(later);
+    expect(taken).toEqual([
+      ['inner', 'from the broker'],
+      ['outer', body],
+      ['inner', 'from a client'],
+      ['outer', { meddle: 'decode' }],
+    ]);
+    await until(() => broker.stats().subscriptions === 2); // of which one is for nothing
+    expect(broker.publish('last', 1)).toBe(1);
+    expect((await take(events, 1))[0]?.topic).toBe('last');
+    codec.meddle = () => broker.releaseSubscribers();
+    expect(broker.publish('last', body)).toBe(0);
+    expect((await verbmqErrorOf(events.next())).reason).toBe('released');
   });
 }

@@ -11,6 +11,7 @@ import { lateStreams } from './chapters/late-streams.js';
 import { leftovers } from './chapters/leftovers.js';
 import { limits } from './chapters/limits.js';
 import { lostConnections } from './chapters/lost-connections.js';
+import { meddlingCodecs } from './chapters/meddling-codecs.js';
 import { metadata } from './chapters/metadata.js';
 import { streams } from './chapters/streams.js';
 import { tracing } from './chapters/tracing.js';
@@ -32,6 +33,7 @@ export function rpc(name: string, setUp: SetUp): void {
     describe('limits', () => limits(setUp));
     describe('draining', () => draining(setUp));
     describe('lost connections', () => lostConnections(setUp));
+    describe('codecs that meddle', () => meddlingCodecs(setUp));
     describe('interceptors', () => interceptors(setUp));
     describe('tracing', () => tracing(setUp));
     describe('habits of Node.js', () => habits(setUp));

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { isPending, turns } from '../../support/expectations.js';
 import { listenForTest, transportForTest } from '../../support/pair.js';
 import { type SetUp, stretched } from '../../support/set-up.js';
-import { collect, fired, Gate, served, verbmqErrorOf } from '../support.js';
+import { collect, fired, Gate, served, until, verbmqErrorOf } from '../support.js';
 
 export function draining(setUp: SetUp): void {
   test('what runs is answered, what comes is refused', async () => {
@@ -67,6 +67,26 @@ export function draining(setUp: SetUp): void {
     await server.drain(1);
     await server.close(1);
     expect(far.state).toBe('closed');
+  });
+
+  test('a handler that closes the server before it has returned is answered', async () => {
+    const gate = new Gate();
+    let closed: Promise<void> | undefined;
+    const { api, server, near } = await served(setUp, {
+      async shutDown() {
+        closed = server.close();
+        await gate.opened;
+        return 'done';
+      },
+    });
+    const answer = api.shutDown();
+    await until(() => closed !== undefined);
+    await turns();
+    expect(near.state).toBe('open');
+    gate.open();
+    expect(await answer).toBe('done');
+    await closed;
+    expect((await near.closed).graceful).toBe(true);
   });
 
   test('a server that has nothing to do is drained at once', async () => {

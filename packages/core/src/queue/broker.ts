@@ -160,8 +160,10 @@ export class QueueBroker {
     checkOptions('options', options);
     const { signal = new AbortController().signal, headers } = options;
     checkSignal(signal);
-    const push = (own: MessageHeaders | undefined): Promise<void> =>
-      this.#queue(queue).push({ body: this.#copy(body), headers: checkHeaders(own) }, { signal });
+    const push = (own: MessageHeaders | undefined): Promise<void> => {
+      const work = { body: this.#copy(body), headers: checkHeaders(own) };
+      return this.#queue(queue).push(work, { signal }); // not before: the copy may push as well, and an idle queue makes room for another
+    };
     if (!queueChannels.push.hasSubscribers) return push(headers);
     const trace = { queue, connection: undefined, headers: { ...checkHeaders(headers) } };
     return queueChannels.push.tracePromise(async () => push(trace.headers), trace);

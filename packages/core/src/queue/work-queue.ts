@@ -78,6 +78,8 @@ export class WorkQueue {
   readonly #free = new Line<Consumer>();
   /** Those who wait for room, each in its turn. */
   readonly #waiting = new Line<Waiting>();
+  /** Pushes that are not over. What checks their work may look at queues, and push as well. */
+  #pushing = 0;
   #readyBytes = 0;
   #unacknowledged = 0;
   #pushed = 0;
@@ -97,10 +99,7 @@ export class WorkQueue {
 
   get idle(): boolean {
     return (
-      this.ready === 0 &&
-      this.#unacknowledged === 0 &&
-      this.#consumers.size === 0 &&
-      this.#waiting.length === 0
+      this.ready === 0 && this.#unacknowledged === 0 && this.#consumers.size === 0 && this.#pushing === 0
     );
   }
 
@@ -125,9 +124,10 @@ export class WorkQueue {
    */
   async push({ body, headers }: Work, pusher: Pusher): Promise<void> {
     const { maxReadyBytes, whenFull, held } = this.#limits;
-    const bytes = entryBytes(headers === undefined ? body : [body, headers], maxReadyBytes);
-    const entry: Entry = { body, headers, bytes, attempts: 0 };
+    this.#pushing++;
     try {
+      const bytes = entryBytes(headers === undefined ? body : [body, headers], maxReadyBytes);
+      const entry: Entry = { body, headers, bytes, attempts: 0 };
       if (bytes <= maxReadyBytes) this.#limits.check(entry, bytes);
       if (whenFull === 'drop-oldest') this.#makeRoom(entry);
       if (!this.#fits(entry) || this.#waiting.length > 0) {
@@ -151,6 +151,7 @@ export class WorkQueue {
       else this.#take(entry);
       this.dispatch();
     } finally {
+      this.#pushing--;
       this.#noteIdle();
     }
   }

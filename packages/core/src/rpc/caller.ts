@@ -218,6 +218,8 @@ export class Caller implements CallingSide {
       return this.#outgoing.sendItem(writer, value, call.settings.codec, call);
     } finally {
       giveBackWriter(writer);
+      // It ended while the item was encoded: nobody waits for that.
+      if (this.#pending.get(call.id) === undefined) this.#outgoing.cancelTransfer(call);
     }
   }
 
