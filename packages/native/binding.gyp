@@ -1,7 +1,9 @@
 {
   "variables": {
     # `npm_config_verbmq_sanitize=1` or `-- -Dverbmq_sanitize=1`: AddressSanitizer and UndefinedBehaviorSanitizer.
-    "verbmq_sanitize%": "0"
+    "verbmq_sanitize%": "0",
+    # Where the headers of node-addon-api are. scripts/install.mjs tells; whoever runs node-gyp by hand has `node` in the PATH.
+    "node_addon_api%": ""
   },
   "targets": [
     {
@@ -43,7 +45,7 @@
         "cpp/napi/runtime.cc",
         "cpp/napi/values.cc"
       ],
-      "include_dirs": ["cpp", "<!(node -p \"require('node-addon-api').include_dir\")"],
+      "include_dirs": ["cpp"],
       "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_ADDON_API_DISABLE_DEPRECATED"],
       "cflags!": ["-fno-exceptions"],
       "cflags_cc!": ["-fno-exceptions", "-std=gnu++17", "-std=gnu++20", "-fno-rtti"],
@@ -52,6 +54,11 @@
       # A worker thread unloads what it alone has loaded, and threads for drivers may outlive it.
       "ldflags": ["-Wl,-z,nodelete"],
       "conditions": [
+        ["node_addon_api!=''", {
+          "include_dirs": ["<(node_addon_api)"]
+        }, {
+          "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"]
+        }],
         ["verbmq_sanitize==1", {
           "cflags_cc": ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined", "-g1", "-O1"],
           "ldflags": ["-fsanitize=address,undefined"]

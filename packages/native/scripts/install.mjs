@@ -13,6 +13,7 @@ import { createHash } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -20,7 +21,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const packageDirectory = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -74,22 +76,47 @@ function main() {
   if (obstacle !== undefined) return giveUp(stamp, obstacle);
 
   const directory = output === 'build' ? packageDirectory : prepareDirectory();
-  const gyp = require.resolve('node-gyp/bin/node-gyp.js');
-  const headers = nodeHeaders();
-  const common = ['--directory', directory, ...(headers === undefined ? [] : ['--nodedir', headers])];
-  for (const step of [
-    ['configure', ...common, ...(sanitize ? ['--', '-Dverbmq_sanitize=1'] : [])],
-    ['build', ...common, '--jobs', 'max'],
-  ]) {
-    const run = spawnSync(process.execPath, [gyp, ...step], { encoding: 'utf8' });
-    if (run.status !== 0) {
-      const output = `${run.stdout ?? ''}${run.stderr ?? ''}`;
-      if (required) process.stderr.write(output);
-      return giveUp(stamp, { reason: 'the addon did not compile', detail: output.slice(-4000) });
-    }
+  const links = mkdtempSync(join(tmpdir(), 'verbmq-build-'));
+  let failure;
+  try {
+    failure = build(directory, links);
+  } finally {
+    rmSync(links, { recursive: true, force: true });
+  }
+  if (failure !== undefined) {
+    if (required) process.stderr.write(failure);
+    return giveUp(stamp, { reason: 'the addon did not compile', detail: failure.slice(-4000) });
   }
   writeRecord({ built: true, stamp });
   report('the addon was built', true);
+}
+
+/** Answers with what was said, where it failed. */
+function build(directory, links) {
+  const gyp = require.resolve('node-gyp/bin/node-gyp.js');
+  const headers = nodeHeaders();
+  const nodedir = headers === undefined ? [] : ['--nodedir', plainPath(headers, links)];
+  const common = ['--directory', directory, ...nodedir];
+  // Not asked for in binding.gyp: the Node.js that runs this need not be the PATH's, nor be called `node`.
+  const addonApi = relative(directory, dirname(require.resolve('node-addon-api/package.json')));
+  const variables = [`-Dnode_addon_api=${plainPath(addonApi, links, directory)}`];
+  if (sanitize) variables.push('-Dverbmq_sanitize=1');
+  for (const step of [
+    ['configure', ...common, '--', ...variables],
+    ['build', ...common, '--jobs', 'max'],
+  ]) {
+    const run = spawnSync(process.execPath, [gyp, ...step], { encoding: 'utf8' });
+    if (run.status !== 0) return `${run.stdout ?? ''}${run.stderr ?? ''}`;
+  }
+  return undefined;
+}
+
+/** The same, or a link to it in `links`: make takes a path with a space in it for two. */
+function plainPath(path, links, from = '/') {
+  if (/^[\w@%+=,./-]+$/.test(path)) return path;
+  const link = join(links, String(readdirSync(links).length));
+  symlinkSync(resolve(from, path), link);
+  return link;
 }
 
 /** What is missing for a build, if anything, with its remedy. */
