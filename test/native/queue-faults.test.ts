@@ -300,6 +300,29 @@ await onSimulatedDevice('rxe', (device) => {
     },
   );
 
+  test.each<[string, string, Polling]>([
+    ['polled', 'ibv_poll_cq', 'event'],
+    ['polled', 'ibv_poll_cq', 'adaptive'],
+    ['polled', 'ibv_poll_cq', 'busy'],
+    ['armed', 'ibv_req_notify_cq', 'event'],
+    ['armed', 'ibv_req_notify_cq', 'adaptive'],
+  ])(
+    'a completion queue that cannot be %s (%s) ends its connections though nothing else happens (polling: %s)',
+    async (_, symbol, polling) => {
+      resetForTest(device, 'rxe');
+      const pair = await simulatedPair(device, { heartbeatIntervalMs: 0, polling });
+      await Promise.all([sendAll(pair.client, 1), take(pair.server, 1)]);
+      device.failCall(symbol, errno.EIO);
+      await pair.client.send(numbered(1));
+      const ends = await Promise.all([pair.client.closed, pair.server.closed]);
+      expect(ends.map(({ error }) => error?.code).sort()).toEqual([
+        'ERR_VERBMQ_CONNECTION_LOST',
+        'ERR_VERBMQ_DEVICE',
+      ]);
+      await expectNothingLeft(device, pair);
+    },
+  );
+
   test.each(['event', 'adaptive', 'busy'] as const)(
     'a send that the device refuses for a while leaves though nothing else happens (polling: %s)',
     async (polling) => {

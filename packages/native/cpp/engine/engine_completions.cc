@@ -59,7 +59,8 @@ failure failure_of(const connection& of, const work_id& work, const ibv_wc& comp
 
 size_t engine::poll() {
   const size_t total = poll_devices();
-  if (take_drained()) reap();
+  // Whoever polls in vain has nothing to flush; a queue that has failed ends its connections all the same.
+  if (take_drained() || (total == 0 && !doomed_.empty())) reap();
   return total;
 }
 
