@@ -153,6 +153,27 @@ await onSimulatedDevice('siw', (device) => {
     await expectNothingLeft(device, pair);
   });
 
+  test('attempts that are given up while others have all threads call nobody, and hold up nobody', async () => {
+    resetForTest(device, 'siw');
+    const pair = await simulatedPair(device);
+    const before = device.leftOver();
+    device.set('connect_blocks_us', HOUR_US);
+    const given = Array.from({ length: MANY }, () => new AbortController());
+    const connecting = given.map(({ signal }) =>
+      failure(pair.clientTransport.connect(pair.listener.url, { signal }), 'ERR_VERBMQ_CANCELLED'),
+    );
+    const threads = 64; // in cpp/napi/loop_driver.h
+    await until(
+      () => device.live('qp') === before.qp! + MANY && device.calls('rdma_connect') === 1 + threads,
+    );
+    for (const attempt of given) attempt.abort();
+    await Promise.all(connecting);
+    device.set('connect_blocks_us', 0);
+    await until(() => isAsBefore(before));
+    expect(device.calls('rdma_connect')).toBe(1 + threads);
+    await expectNothingLeft(device, pair);
+  });
+
   test.each<[string, Personality, boolean]>([
     ['that is refused', 'rxe', true],
     ['that nobody answers', 'rxe', false],

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -46,6 +47,8 @@ class connection {
   /// Nobody waits for it any more, while the kernel, or another thread, still uses the identifier and the queue pair. That can receive
   /// nothing from here on, and none of the memory is registered; so the device touches none of it, whatever was posted.
   void let_go_of_memory() noexcept;
+  /// Whether that has been done.
+  bool is_let_go_any_thread() const noexcept { return let_go_; }
 
   handle self() const noexcept { return self_; }
   cm_id& id() const noexcept { return *id_; }
@@ -204,6 +207,7 @@ class connection {
   handle self_;
   std::unique_ptr<cm_id> id_;
   connection_phase phase_;
+  std::atomic<bool> let_go_{false};
 
   connection_sizes sizes_{};
   connection_memory memory_{};

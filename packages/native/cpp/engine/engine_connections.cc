@@ -217,8 +217,9 @@ void engine::connect_elsewhere(connection& of) {
   const std::weak_ptr<engine*> wanted = self_;
   host_.run_elsewhere(
       engine_host::awaited::peer,
-      [shared, wanted] {
-        if (wanted.expired()) return;
+      [shared] {
+        // Given up while it waited for its turn: those that are wanted wait behind it, and a peer that is gone lets it wait for minutes.
+        if (shared->of->is_let_go_any_thread()) return;
         try {
           shared->of->id().connect(shared->parameters);
         } catch (const verbs_error& error) {

@@ -18,6 +18,7 @@ constexpr uint32_t flush_timeout_ms = 1000;
 }  // namespace
 
 void connection::let_go_of_memory() noexcept {
+  let_go_ = true;
   if (ibv_qp* queue_pair = id_->queue_pair()) {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
