@@ -274,4 +274,10 @@ await onSimulatedDevice('siw', (device) => {
     const { stdout } = await run(process.execPath, parameters, { env: environment, timeout: 30_000 });
     expect(stdout).toBe(said);
   });
+
+  test('a process outlives worker threads that are terminated within calls of the addon', async () => {
+    const parameters = [child('terminator'), library, '20'];
+    const { stdout } = await run(process.execPath, parameters, { env: environment, timeout: 60_000 });
+    expect(stdout).toBe('outlived 20\n');
+  });
 });
