@@ -2,7 +2,7 @@ import { formatAddress, type Scheme } from '../contract/address.js';
 import type { Connection } from '../contract/connection.js';
 import { isVerbmqError } from '../contract/errors.js';
 import type { Listener } from '../contract/listener.js';
-import { describe, type ResolvedConnectionOptions } from '../contract/options.js';
+import { describe, MAX_TIMER_MS, type ResolvedConnectionOptions } from '../contract/options.js';
 import {
   type ConnectAttempt,
   type ConnectOptions,
@@ -50,7 +50,7 @@ export interface AutoDetails {
 const MAX_FAST_HANDSHAKES = 256;
 
 /** The longest time that Node's timers take; the attempt's own signal ends it before. */
-const NEVER_MS = 2 ** 31 - 1;
+const NEVER_MS = MAX_TIMER_MS;
 
 /**
  * Connects with its base transport, and moves each connection to its fast transport where both sides can, while messages

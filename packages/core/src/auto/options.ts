@@ -1,5 +1,5 @@
 import type { HostAddress } from '../contract/address.js';
-import { type ConnectionOptions, checkInteger } from '../contract/options.js';
+import { type ConnectionOptions, checkInteger, MAX_TIMER_MS } from '../contract/options.js';
 
 /**
  * - `prefer-rdma`: the fast path where it works, else the base.
@@ -91,7 +91,6 @@ const DEFAULTS: ResolvedAutoOptions = {
 const MIN_KEY_BYTES = 16;
 /** So many are told to a peer, which takes no more. */
 export const MAX_FAST_ADDRESSES = 16;
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 function isHostAddress(address: Partial<HostAddress> | null | undefined): boolean {
   return typeof address?.host === 'string' && address.host !== '' && typeof address.port === 'number';

@@ -63,7 +63,7 @@ const DEFAULTS: ResolvedConnectionOptions = {
 };
 
 /** Node's timers take at most 2^31 - 1 ms; a longer time would fire at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Fills in what `options` leaves open from `base`, and checks the result.

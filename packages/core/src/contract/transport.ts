@@ -7,6 +7,7 @@ import {
   type ConnectionOptions,
   checkInteger,
   checkSignal,
+  MAX_TIMER_MS,
   type ResolvedConnectionOptions,
   resolveConnectionOptions,
 } from './options.js';
@@ -147,7 +148,7 @@ export abstract class Transport<
       'timeoutMs',
       options?.timeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
       1,
-      2 ** 31 - 1,
+      MAX_TIMER_MS,
     );
     const signal = options?.signal;
     checkSignal(signal);

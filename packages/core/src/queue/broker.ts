@@ -2,7 +2,14 @@ import type { Codec } from '../codec/codec.js';
 import { MsgpackCodec } from '../codec/msgpack-codec.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
-import { checkFunction, checkInteger, checkLogger, checkOptions, checkSignal } from '../contract/options.js';
+import {
+  checkFunction,
+  checkInteger,
+  checkLogger,
+  checkOptions,
+  checkSignal,
+  MAX_TIMER_MS,
+} from '../contract/options.js';
 import { DEFAULT_MAX_BODY_BYTES } from '../rpc/limits.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import { checkCodec } from '../rpc/rpc-errors.js';
@@ -144,7 +151,7 @@ export class QueueBroker {
     this.#ackTimeoutMs =
       options.ackTimeoutMs === undefined
         ? undefined
-        : checkInteger('ackTimeoutMs', options.ackTimeoutMs, 1, 2 ** 31 - 1);
+        : checkInteger('ackTimeoutMs', options.ackTimeoutMs, 1, MAX_TIMER_MS);
   }
 
   /**

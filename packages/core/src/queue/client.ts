@@ -1,7 +1,14 @@
 import type { Connection } from '../contract/connection.js';
 import { VerbmqError } from '../contract/errors.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
-import { checkInteger, checkLogger, checkOptions, checkSignal, describe } from '../contract/options.js';
+import {
+  checkInteger,
+  checkLogger,
+  checkOptions,
+  checkSignal,
+  describe,
+  MAX_TIMER_MS,
+} from '../contract/options.js';
 import { type ClientOptions, client } from '../rpc/client.js';
 import { checkHeaders, type MessageHeaders } from '../rpc/message-headers.js';
 import type { CallOptions, Client } from '../rpc/service.js';
@@ -213,7 +220,7 @@ export class Queue<Body> {
 
 /** @throws TypeError or RangeError */
 function checkLeaving({ leaveTimeoutMs = LEAVE_TIMEOUT_MS }: LeaveOptions): number {
-  return checkInteger('leaveTimeoutMs', leaveTimeoutMs, 0, 2 ** 31 - 1);
+  return checkInteger('leaveTimeoutMs', leaveTimeoutMs, 0, MAX_TIMER_MS);
 }
 
 class OpenConsumption<Body> implements Consumption<Body> {

@@ -4,7 +4,14 @@ import type { Connection } from '../contract/connection.js';
 import { isVerbmqError, VerbmqError } from '../contract/errors.js';
 import { Listener } from '../contract/listener.js';
 import { guarded, type Logger, silentLogger } from '../contract/logger.js';
-import { checkFunction, checkInteger, checkLogger, checkOptions, describe } from '../contract/options.js';
+import {
+  checkFunction,
+  checkInteger,
+  checkLogger,
+  checkOptions,
+  describe,
+  MAX_TIMER_MS,
+} from '../contract/options.js';
 import {
   DEFAULT_BACKLOG_TIMEOUT_MS,
   DEFAULT_MAX_BACKLOG_BYTES,
@@ -116,7 +123,7 @@ export class RpcServer implements AsyncDisposable {
       maxConcurrentCallsPerConnection: integer('maxConcurrentCallsPerConnection', 16_384, 1, 2 ** 31),
       maxBodyBytes: integer('maxBodyBytes', DEFAULT_MAX_BODY_BYTES, 1, MAX_BODY_BYTES),
       maxBacklogBytes: integer('maxBacklogBytes', DEFAULT_MAX_BACKLOG_BYTES, 1, Number.MAX_SAFE_INTEGER),
-      backlogTimeoutMs: integer('backlogTimeoutMs', DEFAULT_BACKLOG_TIMEOUT_MS, 1, 2 ** 31 - 1),
+      backlogTimeoutMs: integer('backlogTimeoutMs', DEFAULT_BACKLOG_TIMEOUT_MS, 1, MAX_TIMER_MS),
       streamWindowBytes: integer(
         'streamWindowBytes',
         DEFAULT_STREAM_WINDOW_BYTES,
