@@ -14,6 +14,15 @@ const MOST_HANDLES = 65_536;
 /** Below those that are given to whoever asks for none. */
 const PORTS = { first: 1024, count: 30_000 };
 
+/**
+ * Takes the personality for one test. What earlier tests have left to other threads is over: over iWARP it tells of its end, and what is
+ * held back is counted here.
+ */
+async function begin(device: SimulatedDevice, personality: Personality): Promise<void> {
+  resetForTest(device, personality);
+  await until(() => device.live('cm-id') === 0);
+}
+
 /** Makes `count` attempts whose requests have left, and holds back whatever tells of them. */
 async function requests(
   device: SimulatedDevice,
@@ -35,7 +44,7 @@ async function requests(
 await onSimulatedDevice('rxe', (device) => {
   describe.each<Personality>(['rxe', 'siw'])('handles on a device like %s', (personality) => {
     test('a request for which none is left is refused, and leaves nothing', async () => {
-      resetForTest(device, personality);
+      await begin(device, personality);
       const engine = engineForTest(device);
       const listener = new RawListener(engine, (request) =>
         engine.native.reject(request, RejectReason.refused),
@@ -63,7 +72,7 @@ await onSimulatedDevice('rxe', (device) => {
     });
 
     test('why a request ended is not kept for somebody who never heard of it', async () => {
-      resetForTest(device, personality);
+      await begin(device, personality);
       const engine = engineForTest(device);
       const listener = new RawListener(engine, (request) =>
         engine.native.reject(request, RejectReason.refused),
@@ -81,7 +90,7 @@ await onSimulatedDevice('rxe', (device) => {
     });
 
     test('requests that come at once are not all taken in one turn', async () => {
-      resetForTest(device, personality);
+      await begin(device, personality);
       const count = 100;
       let inThisTurn = 0;
       let mostInOne = 0;
@@ -103,7 +112,7 @@ await onSimulatedDevice('rxe', (device) => {
     });
 
     test('a request whose listener is closed when it is about to hear of it is refused', async () => {
-      resetForTest(device, personality);
+      await begin(device, personality);
       const engine = engineForTest(device);
       const listener = new RawListener(engine, (request) => {
         listener.close();
