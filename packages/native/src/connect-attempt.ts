@@ -95,11 +95,12 @@ class ConnectAttempt implements Endpoint {
       return;
     }
     engine.unregister(this);
+    // Also of one that was given up: it may have failed by itself before, and the addon keeps it for who asks.
+    const failure = a === 1 ? engine.native.takeFailure(this.handle) : undefined;
     if (signal.aborted) {
       this.#reject(signal.reason);
       return;
     }
-    const failure = a === 1 ? engine.native.takeFailure(this.handle) : undefined;
     this.#reject(
       failure === undefined
         ? new VerbmqError('ERR_VERBMQ_CONNECT_FAILED', `${describeTarget(this.#init)}: the attempt ended`)

@@ -1,5 +1,6 @@
 // Handles: what happens when each of them names something, and what is given back that nobody waits for.
-import { describe, expect, test } from 'vitest';
+import type { ResolvedConnectionOptions } from '@verbmq/core/transport-kit';
+import { describe, expect, test, vi } from 'vitest';
 import {
   onSimulatedDevice,
   type Personality,
@@ -8,7 +9,8 @@ import {
 } from '../../../test/support/simulated-device.js';
 import { until } from '../../../test/support/until.js';
 import { EventKind, type Handle, RejectReason } from '../src/binding.js';
-import { engineForTest, RawListener, rawAttempt } from './raw-ends.js';
+import { connectOnce } from '../src/connect-attempt.js';
+import { engineForTest, newSlab, RawListener, rawAttempt } from './raw-ends.js';
 
 const MOST_HANDLES = 65_536;
 /** Below those that are given to whoever asks for none. */
@@ -87,6 +89,39 @@ await onSimulatedDevice('rxe', (device) => {
       await until(() => device.live('cm-id') === 1);
       const [, request] = listener.events[0] as (typeof listener.events)[0];
       expect(engine.native.takeFailure(request)).toBeUndefined();
+    });
+
+    test('why an attempt ended is not kept for somebody who gave it up in the same turn', async () => {
+      await begin(device, personality);
+      const requested: Handle[] = [];
+      const others = engineForTest(device);
+      const { port } = new RawListener(others, (request) => requested.push(request));
+      const engine = engineForTest(device);
+      const registered = vi.spyOn(engine, 'register');
+      const target = { host: '127.0.0.1', port, timeoutMs: 3000 };
+      const given = new AbortController();
+      const reason = new Error('given up');
+      const first = engine.native.connect({ ...target, ...newSlab(engine).memory });
+      engine.register({ handle: first, messageArrived: () => {}, eventArrived: () => given.abort(reason) });
+      await until(() => requested.length === 1);
+      const attempt = connectOnce({
+        engine,
+        ...target,
+        localHost: undefined,
+        options: { maxMessageBytes: 1024 } as ResolvedConnectionOptions,
+        signal: given.signal,
+        opened: () => {},
+      });
+      const handle = registered.mock.lastCall?.[0].handle as Handle;
+      await until(() => requested.length === 2);
+      // The engine hears of both refusals at once, and tells of the first one first.
+      device.hold('cm-events');
+      for (const request of requested) others.native.reject(request, RejectReason.refused);
+      await until(() => device.held('cm-events') === 2);
+      device.release('cm-events');
+      await expect(attempt).rejects.toBe(reason);
+      expect(handle).not.toBe(first);
+      expect(engine.native.takeFailure(handle)).toBeUndefined();
     });
 
     test('requests that come at once are not all taken in one turn', async () => {
