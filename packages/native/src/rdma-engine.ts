@@ -113,6 +113,8 @@ export class RdmaEngine {
   /** From now on, events of this handle go to `endpoint`. */
   register(endpoint: Endpoint): void {
     const index = endpoint.handle & HANDLE_INDEX_MASK;
+    // A connection takes the place of its attempt, also of one that had lost it to a request that was heard of late.
+    this.#displaced.delete(endpoint.handle);
     const former = this.#endpoints[index];
     // The addon gives a place away when nothing is left in it, which is before that has been told here.
     if (former !== undefined && former.handle !== endpoint.handle) this.#displaced.set(former.handle, former);
