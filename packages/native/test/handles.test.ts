@@ -1,6 +1,7 @@
-// Handles: what happens when each of them names something, and what is given back that nobody waits for.
+// Handles: what happens when each of them names something, when they name something else, and what is given back that nobody waits for.
 import type { ResolvedConnectionOptions } from '@verbmq/core/transport-kit';
 import { describe, expect, test, vi } from 'vitest';
+import { turns } from '../../../test/support/expectations.js';
 import {
   onSimulatedDevice,
   type Personality,
@@ -10,11 +11,14 @@ import {
 import { until } from '../../../test/support/until.js';
 import { EventKind, type Handle, RejectReason } from '../src/binding.js';
 import { connectOnce } from '../src/connect-attempt.js';
-import { engineForTest, newSlab, RawListener, rawAttempt } from './raw-ends.js';
+import type { RdmaEngine } from '../src/rdma-engine.js';
+import { engineForTest, newSlab, RawEnd, RawListener, rawAttempt } from './raw-ends.js';
 
 const MOST_HANDLES = 65_536;
 /** Below those that are given to whoever asks for none. */
 const PORTS = { first: 1024, count: 30_000 };
+
+const HOUR_US = 3_600_000_000;
 
 /**
  * Takes the personality for one test. What earlier tests have left to other threads is over: over iWARP it tells of its end, and what is
@@ -160,6 +164,61 @@ await onSimulatedDevice('rxe', (device) => {
         expect(attempt.failure).toMatchObject({ reason: 'rejected' });
       }
       await until(() => device.live('cm-id') === 0);
+    });
+  });
+
+  describe('a handle that names another one by now', () => {
+    /** An attempt that was given up while another thread still waits for its peer, and the handle that it had. */
+    async function givenUp(engine: RdmaEngine, port: number): Promise<Handle> {
+      const calls = device.calls('rdma_connect');
+      const slab = newSlab(engine);
+      const target = { host: '127.0.0.1', port, timeoutMs: 3000 };
+      const attempt = new RawEnd(engine, slab, engine.native.connect({ ...target, ...slab.memory }));
+      await until(() => device.calls('rdma_connect') > calls);
+      engine.native.destroy(attempt.handle);
+      await attempt.saw(EventKind.closed);
+      engine.unregister(attempt);
+      return attempt.handle;
+    }
+
+    /** The handles of a place come round after 32,767 of them. */
+    function listenAs(engine: RdmaEngine, wanted: Handle, host: string): void {
+      for (;;) {
+        const handle = engine.native.listen({ host, port: 0, backlog: 1 });
+        if (handle === wanted) return;
+        engine.native.closeListener(handle);
+      }
+    }
+
+    test('is not taken from it when the call of an attempt that had it comes back', async () => {
+      await begin(device, 'siw');
+      device.set('connect_blocks_us', HOUR_US);
+      const others = engineForTest(device);
+      const { port } = new RawListener(others, (request) =>
+        others.native.reject(request, RejectReason.refused),
+      );
+      const engine = engineForTest(device);
+      const handle = await givenUp(engine, port);
+      listenAs(engine, handle, '127.0.0.1');
+      device.set('connect_blocks_us', 0);
+      await until(() => engine.native.pendingCalls() === 0);
+      expect(engine.native.listenerAddress(handle).port).not.toBe(0);
+    });
+
+    test('is not taken from it when the device goes on which an attempt that had it was', async () => {
+      await begin(device, 'siw');
+      device.set('connect_blocks_us', HOUR_US);
+      const { port } = new RawListener(engineForTest(device));
+      const engine = engineForTest(device);
+      const handle = await givenUp(engine, port);
+      // It belongs to no device.
+      listenAs(engine, handle, '0.0.0.0');
+      device.remove();
+      await turns();
+      expect(engine.native.listenerAddress(handle).port).not.toBe(0);
+      device.restore();
+      device.set('connect_blocks_us', 0);
+      await until(() => engine.native.pendingCalls() === 0);
     });
   });
 });

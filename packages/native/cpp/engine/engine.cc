@@ -23,7 +23,7 @@ engine::~engine() {
     if (!each.peer || !each.peer->has_queue_pair() || each.peer->connecting_elsewhere) continue;
     if (each.peer->is_attempt()) each.peer->let_go_of_memory();
     else each.peer->id().disconnect();
-    end_elsewhere(std::move(each.peer));
+    end_elsewhere(std::move(each.peer), place::kept);
   }
   entries_.clear();
   // Other threads wait for the device and for peers, and end what is left. They find nothing in it of the environment, which may be gone

@@ -222,9 +222,12 @@ class engine {
   static void refuse(cm_id& request, reject_reason reason) noexcept;
   void handle_established(connection& of, const cm_event& event);
   void resolve_address(connection& of);
-  void end_elsewhere(std::shared_ptr<connection> of);
+  /// Whether the place of a connection is its own until the device has let go of it, or may be another one's by now: its handle then
+  /// may be as well, since generations come round.
+  enum class place { kept, given_away };
+  void end_elsewhere(std::shared_ptr<connection> of, place its);
   static void end_any_thread(std::shared_ptr<connection> of);
-  void ended_elsewhere(handle ended);
+  void ended_elsewhere(handle ended, place its);
   void connect_now(connection& of);
   void connect_elsewhere(connection& of);
   size_t poll_devices();

@@ -135,10 +135,10 @@ void engine::handle_cm_event(const cm_event& event) {
   }
   connection* of = find(event.id);
   if (of == nullptr) {
-    // A listener hears of its device only; it is then of no more use.
+    // A listener hears of its device only; it is then of no more use. What is on its end may have had the name of one that is in use now.
     const handle name = handle::from_value(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(event.id->context)));
     const cm_id* listener = find_listener(name);
-    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && listener != nullptr) {
+    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && listener != nullptr && listener->get() == event.id) {
       failures_[name.value()] = lost_device(listener->verbs());
       free_entry(name);
       events_.push(event_kind::closed, name, 1);
@@ -231,7 +231,7 @@ void engine::connect_elsewhere(connection& of) {
         shared->of->connecting_elsewhere = false;
         self.elsewhere_.erase(shared->of);
         const bool given_up = self.find(shared->of->self()) != shared->of.get();
-        if (given_up) self.end_elsewhere(shared->of);
+        if (given_up) self.end_elsewhere(shared->of, place::given_away);
         else if (shared->why) self.doom(*shared->of, std::move(shared->why));
         shared->of.reset();
       },

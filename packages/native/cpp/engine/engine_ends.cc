@@ -94,23 +94,23 @@ void engine::reap() {
       // back, or an answer of the peer does, or the device lets go of them.
       const std::shared_ptr<connection> attempt = std::move(entries_[each.index()].peer);
       if (attempt->has_queue_pair()) attempt->let_go_of_memory();
-      if (attempt->has_queue_pair() && !attempt->connecting_elsewhere) end_elsewhere(attempt);
+      if (attempt->has_queue_pair() && !attempt->connecting_elsewhere) end_elsewhere(attempt, place::given_away);
       free_entry(each);
       events_.push(event_kind::closed, each, failed ? 1 : 0);
       continue;
     }
     if (failed && of->phase() == connection_phase::open) events_.push(event_kind::lost, each);
     of->id().disconnect();
-    end_elsewhere(std::move(entries_[each.index()].peer));
+    end_elsewhere(std::move(entries_[each.index()].peer), place::kept);
   }
   release_lost_devices();
 }
 
 // Destroying a queue pair may take seconds, and so may disconnecting an attempt over iWARP: the kernel waits for the peer's answer, which
 // may be for this very thread to give. The loop has other connections. Nobody finds this one from here on; its place, unless that is
-// free already, its memory and what it stands on are kept until the device has let go of them. Its part of the completion queue is others'
+// given away, its memory and what it stands on are kept until the device has let go of them. Its part of the completion queue is others'
 // only when what the device has left there is taken.
-void engine::end_elsewhere(std::shared_ptr<connection> of) {
+void engine::end_elsewhere(std::shared_ptr<connection> of, place its) {
   struct job {
     std::shared_ptr<connection> of;
     detached_queue_pair queue_pair;
@@ -125,12 +125,12 @@ void engine::end_elsewhere(std::shared_ptr<connection> of) {
         shared->of->id().disconnect();
         shared->queue_pair.destroy_any_thread();
       },
-      [shared, ended, wanted = std::weak_ptr<engine*>(self_)] {
+      [shared, ended, its, wanted = std::weak_ptr<engine*>(self_)] {
         engine& self = **wanted.lock();
         self.take_all_completions();
         self.elsewhere_.erase(shared->of);
         shared->of.reset();
-        self.ended_elsewhere(ended);
+        self.ended_elsewhere(ended, its);
       },
       [shared] { end_any_thread(std::move(shared->of)); });
 }
@@ -146,9 +146,8 @@ void engine::end_any_thread(std::shared_ptr<connection> of) {
   of.reset();
 }
 
-void engine::ended_elsewhere(handle ended) {
-  const bool has_place = ended.index() < entries_.size() && entries_[ended.index()].generation == ended.generation();
-  if (has_place) {
+void engine::ended_elsewhere(handle ended, place its) {
+  if (its == place::kept) {
     free_entry(ended);
     events_.push(event_kind::closed, ended, failures_.count(ended.value()) != 0 ? 1 : 0);
   }
