@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { asAuto, autoPair, autoWorld, onFast, pathIs } from '../support/auto-pair.js';
+import { numbered, numberOf, take } from '../support/messages.js';
 import { abortAfterTest } from '../support/pair.js';
-import { Kind, pathProof, RawAutoPeer, rawTransport } from '../support/raw-auto-peer.js';
+import { Kind, pathProof, RawAutoPeer, rawPair, rawTransport } from '../support/raw-auto-peer.js';
 
 const GRANT = { number: 1, token: 'token', key: 'a2V5' };
 const RIGHT = pathProof('server', 's', GRANT);
@@ -99,5 +100,47 @@ describe('a path without one-sided memory', () => {
     const { client } = await autoPair({ withoutMemory: 'server' });
     const path = await pathIs(client, ({ reason }) => reason === 'probe-failed');
     expect(path.explanation).toContain('exposes no memory');
+  });
+});
+
+describe('a path that a client has given up', () => {
+  /** The server of such a client, and a path of it on which all but PROVED was said. */
+  async function almostProved() {
+    const { raw, server, fast } = await rawPair();
+    const attack = rawTransport(fast);
+    const prove = async (number: number): Promise<RawAutoPeer> => {
+      const { port, claim } = await raw.ask(number);
+      const path = await RawAutoPeer.connect(attack, { host: 'here', port });
+      path.sendJson(Kind.CLAIM, claim);
+      await path.next(Kind.PROOF);
+      return path;
+    };
+    return { raw, server, first: await prove(1), prove };
+  }
+
+  test('for another one does not take its place when its proof is completed late', async () => {
+    const { raw, server, first, prove } = await almostProved();
+    const second = await prove(2);
+    second.sendJson(Kind.PROVED, {});
+    await second.next(Kind.READY);
+    raw.send(Kind.SWITCH, new Uint8Array(new Uint32Array([2]).buffer), { sequence: 1 });
+    await onFast(server);
+    first.sendJson(Kind.PROVED, {});
+    const taken = first.next(Kind.READY).then(
+      () => true,
+      () => false,
+    );
+    expect(await taken).toBe(false);
+    second.send(Kind.DATA, numbered(7), { messages: 1, sequence: 1 });
+    expect(numberOf((await take(server, 1))[0]!)).toBe(7);
+    expect(server.path).toMatchObject({ fast: true, flowing: true });
+  });
+
+  test('and says so is not kept at the server until its time is over', async () => {
+    const { raw, server, first } = await almostProved();
+    raw.sendJson(Kind.FAST_FAILED, { number: 1, reason: 'probe-failed' });
+    const { error } = await first.connection.closed;
+    expect(error?.message).toContain('the attempt that it belongs to is over');
+    expect(server.path).toMatchObject({ fast: false, flowing: true, reason: 'peer-declined' });
   });
 });

@@ -45,6 +45,8 @@ export class FastServer {
   readonly #claims = new Map<string, Claim>();
   readonly #byClaimant = new Map<Claimant, Claim>();
   readonly #proofs = new Set<ServerProof>();
+  /** Those of them in which a token was spent, by whose it was: each claimant has one attempt at a time. */
+  readonly #proving = new Map<Claimant, ServerProof>();
 
   constructor(init: FastServerInit) {
     this.#init = init;
@@ -79,7 +81,7 @@ export class FastServer {
       .map(({ host, port }) => (isWildcard(host) ? { port } : { host, port }));
   }
 
-  /** A token for one fast connection of a session, instead of an earlier one of the same claimant. */
+  /** A token for one fast connection of a session. It ends the attempt for which the same claimant had one before. */
   grant(claimant: Claimant, session: string, number: PathNumber): PathSecret {
     this.forget(claimant);
     const key = randomBytes(KEY_BYTES).toString('base64url');
@@ -92,12 +94,19 @@ export class FastServer {
     return secret;
   }
 
-  /** Its token is worth nothing any more. */
+  /**
+   * Its token is worth nothing any more, and what was begun with one ends: a proof that is completed late would take the place of a path that
+   * was granted and proved after it.
+   */
   forget(claimant: Claimant): void {
     const claim = this.#byClaimant.get(claimant);
-    if (claim === undefined) return;
-    clearTimeout(claim.timer);
-    this.#claims.delete(claim.secret.token);
+    if (claim !== undefined) this.#spend(claim);
+    this.#proving.get(claimant)?.end('the attempt that it belongs to is over');
+  }
+
+  #spend({ timer, secret, claimant }: Claim): void {
+    clearTimeout(timer);
+    this.#claims.delete(secret.token);
     this.#byClaimant.delete(claimant);
   }
 
@@ -162,16 +171,18 @@ export class FastServer {
       return;
     }
     const proof = new ServerProof(connection, timeoutMs, {
-      claim: (token, proof) => {
+      claim: (token, shown) => {
         const claim = this.#claims.get(token);
         // Who heard the token, and no more, does not spend it.
-        if (claim === undefined || !sameSecret(proofText(claim.secret, 'client'), proof)) return undefined;
-        this.forget(claim.claimant);
+        if (claim === undefined || !sameSecret(proofText(claim.secret, 'client'), shown)) return undefined;
+        this.#spend(claim);
+        this.#proving.set(claim.claimant, proof);
         return claim;
       },
-      ended: (error, ofSession) => {
+      ended: (error, claim) => {
         this.#proofs.delete(proof);
-        if (error !== undefined) refused(error, ofSession);
+        if (claim !== undefined) this.#proving.delete(claim.claimant);
+        if (error !== undefined) refused(error, claim !== undefined);
       },
     });
     this.#proofs.add(proof);
@@ -181,7 +192,8 @@ export class FastServer {
 interface ServerProofHooks {
   /** Spends a token, if its claimant has the key to it. */
   claim(token: string, proof: string): Claim | undefined;
-  ended(error: VerbmqError | undefined, ofSession: boolean): void;
+  /** @param claim what it was for, if it has come to that */
+  ended(error: VerbmqError | undefined, claim: Claim | undefined): void;
 }
 
 /** One fast connection, from its first frame until it is proved and its session has it. */
@@ -212,7 +224,7 @@ class ServerProof {
     this.#settle();
     this.#connection.abort(why);
     const error = new VerbmqError('ERR_VERBMQ_REJECTED', `a fast path was not taken: ${why}`);
-    this.#hooks.ended(error, this.#claim !== undefined);
+    this.#hooks.ended(error, this.#claim);
   }
 
   #received(frame: Uint8Array): void {
@@ -250,13 +262,14 @@ class ServerProof {
     );
   }
 
-  #proved({ claimant, secret }: Claim, frame: Uint8Array): void {
+  #proved(claim: Claim, frame: Uint8Array): void {
+    const { claimant, secret } = claim;
     Fields.ofFrame(frame);
     this.#settle();
     void this.#revoke();
     claimant.adoptFast(secret.number, this.#connection);
     this.#connection.send(jsonFrame(FrameKind.READY, {})).catch(() => {}); // its end is told elsewhere
-    this.#hooks.ended(undefined, true);
+    this.#hooks.ended(undefined, claim);
   }
 
   #settle(): void {

@@ -119,7 +119,9 @@ export class ServerRole implements AutoRole {
   #failed(frame: Uint8Array): void {
     const fields = Fields.ofFrame(frame);
     const reason = fields.text('reason');
-    if (fields.whole('number', 0, 2 ** 32 - 1) !== this.#number || this.connection.path.fast) return;
+    if (fields.whole('number', 0, 2 ** 32 - 1) !== this.#number) return;
+    this.#home.fast?.forget(this.connection);
+    if (this.connection.path.fast) return;
     this.connection.explain('peer-declined', `the peer could not use the fast path: ${reason}`, reason);
   }
 
