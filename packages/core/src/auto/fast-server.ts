@@ -28,6 +28,10 @@ export class FastServer {
   readonly #init: FastServerInit;
   #listeners: readonly Listener[] = [];
   #listening: Promise<void> | undefined;
+  /** Settles when those that are being opened are open, or given back. */
+  #opening: Promise<void> | undefined;
+  /** All that hold an address, also such as are being given back. */
+  readonly #held = new Set<Listener>();
   #closed = false;
   #failure: { readonly at: number; readonly error: unknown } | undefined;
   readonly #claims = new Map<string, Claim>();
@@ -98,45 +102,64 @@ export class FastServer {
     this.#byClaimant.delete(claimant);
   }
 
+  /** Resolves when no address is held any more; also those that were being opened are given back. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const proof of this.#proofs) proof.end('the listener is closing');
     for (const claimant of [...this.#byClaimant.keys()]) this.forget(claimant);
-    await this.#stopListening(this.#listeners);
+    await this.#opening?.catch(() => {}); // who listens is told
+    await this.#stopListening(this.#held);
   }
 
   async #listenOnAll(): Promise<void> {
-    const { fast, addresses, options } = this.#init;
-    const listeners: Listener[] = [];
-    let lost = false;
     try {
-      const probe = await fast.probe();
+      const probe = await this.#init.fast.probe();
       if (!probe.available)
         throw new VerbmqError('ERR_VERBMQ_UNAVAILABLE', `${probe.reason}: ${probe.remedy}`, {
           reason: probe.code,
         });
+      this.#assertOpen(); // `close` does not wait for a probe, which may take long
+      this.#opening = this.#openAll();
+      await this.#opening;
+      this.#failure = undefined;
+    } catch (error) {
+      this.#failure = { at: performance.now(), error };
+      throw error;
+    }
+  }
+
+  async #openAll(): Promise<void> {
+    const { fast, addresses, options } = this.#init;
+    const listeners: Listener[] = [];
+    let lost = false;
+    try {
       for (const address of addresses) {
         const listener = await fast.listen(address, options);
         listeners.push(listener);
+        this.#held.add(listener);
         listener.onConnection((connection) => this.#incoming(connection));
         void listener.closed.then(() => {
           lost = true;
+          this.#held.delete(listener);
           this.#ended(listener);
         });
+        this.#assertOpen();
       }
-      if (this.#closed) throw listenerClosed();
       if (lost)
         throw new VerbmqError(
           'ERR_VERBMQ_LISTEN_FAILED',
           'an address of the fast transport was lost while the next one was being opened: listen again',
         );
       this.#listeners = listeners;
-      this.#failure = undefined;
     } catch (error) {
-      this.#failure = { at: performance.now(), error };
       await this.#stopListening(listeners);
       throw error;
     }
+  }
+
+  /** @throws VerbmqError `ERR_VERBMQ_CLOSED` */
+  #assertOpen(): void {
+    if (this.#closed) throw listenerClosed();
   }
 
   /** One that has ended by itself takes the others with it: all of them are listened on again when the next peer asks. */
@@ -147,12 +170,16 @@ export class FastServer {
     void this.#stopListening(listeners);
   }
 
-  async #stopListening(listeners: readonly Listener[]): Promise<void> {
-    await Promise.all(listeners.map((listener) => listener.close()));
+  async #stopListening(listeners: Iterable<Listener>): Promise<void> {
+    await Promise.all([...listeners].map((listener) => listener.close()));
   }
 
   #incoming(connection: Connection): void {
     const { options, timeoutMs, refused } = this.#init;
+    if (this.#closed) {
+      connection.abort('the listener is closing');
+      return;
+    }
     if (this.#proofs.size >= options.maxHandshakes) {
       connection.abort('too many paths are being proved');
       refused(new VerbmqError('ERR_VERBMQ_OVERLOADED', 'too many fast paths are being proved'), false);
