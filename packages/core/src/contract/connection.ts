@@ -272,9 +272,9 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
    */
   trySendBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
     const at =
-      this.#lifecycle.state === 'open' && this.#outbox.waiting === 0
-        ? this._submitBehindWords(a, b, c, d, data)
-        : OWN_NOT_TAKEN;
+      this.#lifecycle.over || this.#outbox.waiting > 0
+        ? OWN_NOT_TAKEN
+        : this._submitBehindWords(a, b, c, d, data);
     this.#outbox.tried(at !== OWN_NOT_TAKEN, OWN_WORDS_BYTES + data.length);
     return at;
   }
@@ -433,7 +433,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
     }
     this.#messagesReceived++;
     this.#bytesReceived += data.length; // its byteLength, which takes four times as long to ask for
-    if (this.#directReceiver !== undefined && this.#inbox.handlesAtOnce) {
+    if (this.#directReceiver !== undefined && !this.#inbox.holds) {
       this.#directReceiver.received(data, token);
       return;
     }
@@ -444,7 +444,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
 
   /** Whether the next message may be given to `_receiveAt`. */
   protected get _receivesDirectly(): boolean {
-    return this.#directReceiver !== undefined && this.#inbox.handlesAtOnce && !this.#lifecycle.decided;
+    return this.#directReceiver !== undefined && !this.#inbox.holds && !this.#lifecycle.decided;
   }
 
   /**
@@ -462,7 +462,7 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
    * for the application.
    */
   protected get _handlesAtOnce(): boolean {
-    return this.#inbox.handlesAtOnce && !this.#lifecycle.decided;
+    return !this.#inbox.holds && !this.#lifecycle.decided;
   }
 
   /** As `_receive`, where `_handlesAtOnce`. */

@@ -16,6 +16,8 @@ interface Waiter {
  */
 export class Inbox {
   readonly #queue = new Fifo<Message>();
+  /** Read-only; a field, for it is asked for with each message: whether the next one does not go to a handler at once. */
+  holds = true;
   #handler: MessageHandler | undefined;
   #iterator: InboxIterator | undefined;
   #paused = false;
@@ -29,29 +31,27 @@ export class Inbox {
     return this.#queue.length;
   }
 
-  /** Whether a message that is pushed goes to the handler at once. */
-  get handlesAtOnce(): boolean {
-    return this.#handler !== undefined && !this.#paused && this.length === 0;
-  }
-
-  /** Gives a message to the handler, where `handlesAtOnce`. */
+  /** Gives a message to the handler, unless it `holds`. */
   handle(message: Message): void {
     this.#call(this.#handler as MessageHandler, message);
   }
 
   push(message: Message): void {
-    if (this.handlesAtOnce) {
+    if (!this.holds) {
       this.handle(message);
     } else if (this.#discardUnread && this.#handler === undefined && this.#iterator === undefined) {
       message.release();
     } else {
       this.#queue.push(message);
+      this.#holdOrNot();
       this.#iterator?.wake();
     }
   }
 
   shift(): Message | undefined {
-    return this.#queue.shift();
+    const message = this.#queue.shift();
+    this.#holdOrNot();
+    return message;
   }
 
   /** `undefined` while messages may still come; `null` after the orderly end; the error after any other. */
@@ -63,10 +63,12 @@ export class Inbox {
   attachHandler(handler: MessageHandler): () => void {
     this.#assertFree();
     this.#handler = handler;
+    this.#holdOrNot();
     this.#drainSoon();
     return () => {
       if (this.#handler !== handler) return;
       this.#handler = undefined;
+      this.#holdOrNot();
       if (this.#discardUnread) this.#discard();
     };
   }
@@ -82,10 +84,12 @@ export class Inbox {
 
   pause(): void {
     this.#paused = true;
+    this.#holdOrNot();
   }
 
   resume(): void {
     this.#paused = false;
+    this.#holdOrNot();
     this.#drainSoon();
   }
 
@@ -102,6 +106,11 @@ export class Inbox {
     this.#error = error;
     if (dropQueued) this.#discard();
     this.#iterator?.wake();
+  }
+
+  /** After each change of what it depends on. */
+  #holdOrNot(): void {
+    this.holds = this.#handler === undefined || this.#paused || this.length > 0;
   }
 
   #discard(): void {

@@ -34,6 +34,10 @@ export class Lifecycle {
   readonly #hooks: LifecycleHooks;
   readonly #closeTimeoutMs: number;
   #state: ConnectionState = 'open';
+  /** Read-only; a field, for it is asked for with each message: whether the state is not `open` any more. */
+  over = false;
+  /** Likewise: whether nothing goes on any more, because it has failed or has ended. */
+  decided = false;
   /** Set once it is certain how the connection ends. */
   #info: CloseInfo | undefined;
   #closedBy: 'local' | 'remote' = 'local';
@@ -61,14 +65,9 @@ export class Lifecycle {
     return this.#state;
   }
 
-  /** Whether nothing goes on any more: it has failed, or has ended. */
-  get decided(): boolean {
-    return this.#info?.error !== undefined || this.#state === 'closed';
-  }
-
   /** @throws VerbmqError `ERR_VERBMQ_CLOSED` unless the connection is open. */
   assertOpen(what: string): void {
-    if (this.#state !== 'open') throw this.closedError(what);
+    if (this.over) throw this.closedError(what);
   }
 
   closedError(what: string): VerbmqError {
@@ -87,8 +86,9 @@ export class Lifecycle {
   }
 
   beginClose(by: 'local' | 'remote'): void {
-    if (this.#state !== 'open') return;
+    if (this.over) return;
     this.#state = 'closing';
+    this.over = true;
     this.#closedBy = by;
     this.#timer = setTimeout(() => {
       const what = by === 'local' ? 'close()' : "the peer's close";
@@ -136,6 +136,8 @@ export class Lifecycle {
     if (this.#info !== undefined) return false;
     this.#info = { graceful: false, initiator, error };
     this.#state = 'closing';
+    this.over = true;
+    this.decided = true;
     clearTimeout(this.#timer);
     try {
       this.#hooks.kill(error, reasonForPeer);
@@ -149,6 +151,8 @@ export class Lifecycle {
   finished(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
+    this.over = true;
+    this.decided = true;
     clearTimeout(this.#timer);
     this.#info ??= { graceful: true, initiator: this.#closedBy };
     try {
