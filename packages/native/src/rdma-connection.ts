@@ -4,6 +4,7 @@ import {
   type DescriptorFields,
   type ExposedByTransport,
   Heartbeat,
+  type KeptSends,
   type MessageHead,
   type OutgoingRoom,
   type ResolvedConnectionOptions,
@@ -156,8 +157,12 @@ export class RdmaConnection extends Connection implements Endpoint {
       : super._submitBehindWords(a, b, c, d, data);
   }
 
-  override keepSent(vacate: (memory: Uint8Array) => void): Uint8Array {
-    return this.#outbound.keepSent(vacate);
+  override keepSent(takeBack: (sent: KeptSends) => void): void {
+    this.#outbound.keepSent(takeBack);
+  }
+
+  override giveBackSent(): void {
+    this.#outbound.giveBackSent();
   }
 
   override get maxPartsBytes(): number {

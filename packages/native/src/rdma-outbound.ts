@@ -2,6 +2,8 @@
 import { type Connection, OutgoingLease, type VerbmqError } from '@verbmq/core';
 import {
   copyHead,
+  KEPT,
+  type KeptSends,
   type MessageHead,
   NOT_KEPT,
   NOT_TAKEN,
@@ -24,6 +26,7 @@ const {
   largeRead: LARGE_READ,
   largeReleased: LARGE_RELEASED,
 } = Gate;
+const OWN_KEPT = KEPT;
 const OWN_NOT_TAKEN = NOT_TAKEN;
 const OWN_NOT_KEPT = NOT_KEPT;
 const OWN_WORDS_BYTES = WORDS_BYTES;
@@ -72,10 +75,10 @@ export class RdmaOutbound {
   #looked = 0;
   #lookedAt = 0;
   #leased = 0;
-  /** Of a layer that sends messages again from the slots in which they lie. */
-  #vacate: ((memory: Uint8Array) => void) | undefined;
-  /** Whether some may lie there. */
-  #keeps = false;
+  /** Of a layer that may have to send messages again. */
+  #takeBack: ((sent: KeptSends) => void) | undefined;
+  /** How many of the last messages stay in their slots for it. */
+  #kept = 0;
   /** The slots as rooms, each made when it is first asked for. */
   readonly #rooms: OutgoingRoom[] = [];
 
@@ -113,6 +116,7 @@ export class RdmaOutbound {
   /** What `Connection._submit` is to do. */
   submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void> {
     if (!this.#mayPost()) return false;
+    if (this.#kept > 0) this.giveBackSent();
     const bytes = data.length; // its byteLength, which takes four times as long to ask for
     if (bytes > this.largestPayload) return this.#submitLarge(data, lease, mayBorrow);
 
@@ -135,6 +139,7 @@ export class RdmaOutbound {
   /** What `Connection._submitBehind` is to do with what goes in a slot. */
   submitBehind(head: MessageHead, headerBytes: number, data: Uint8Array): boolean {
     if (!this.#mayPost() || !this.#hasFreeSlot()) return false;
+    if (this.#kept > 0) this.giveBackSent();
     const slot = this.#slots.take();
     const start = this.#slab.sendBase + slot * this.#slab.slotBytes;
     copyHead(head, headerBytes, this.#slab, start);
@@ -155,15 +160,29 @@ export class RdmaOutbound {
     words[at + 2] = c | 0;
     words[at + 3] = d | 0;
     this.#submitParts(slot, start, OWN_WORDS_BYTES, data);
-    if (this.#vacate === undefined) return OWN_NOT_KEPT;
-    this.#keeps = true;
-    return start;
+    if (this.#takeBack === undefined) return OWN_NOT_KEPT;
+    this.#kept++;
+    return OWN_KEPT;
   }
 
   /** What `Connection.keepSent` is to do. */
-  keepSent(vacate: (memory: Uint8Array) => void): Uint8Array {
-    this.#vacate = vacate;
-    return this.#slab.bytes;
+  keepSent(takeBack: (sent: KeptSends) => void): void {
+    this.#takeBack = takeBack;
+  }
+
+  /** What `Connection.giveBackSent` is to do. */
+  giveBackSent(): void {
+    const count = this.#kept;
+    if (count === 0) return;
+    this.#kept = 0;
+    const { bytes, sendBase, slotBytes } = this.#slab;
+    this.#takeBack?.({
+      count,
+      at: (index) => {
+        const start = sendBase + this.#slots.slotOf(count - index) * slotBytes;
+        return bytes.subarray(start, start + this.#slots.bytesOf(count - index) - this.#headerBytes);
+      },
+    });
   }
 
   /** The header stands in the slot already. */
@@ -182,6 +201,7 @@ export class RdmaOutbound {
 
   submitReserved({ token }: OutgoingRoom, bytes: number): boolean {
     if (!this.#mayPost()) return false;
+    if (this.#kept > 0) this.giveBackSent();
     this.#slots.submit(token, bytes + this.#headerBytes);
     this.#engine.submitSend(this.#handle, token, bytes);
     return true;
@@ -301,12 +321,9 @@ export class RdmaOutbound {
     return this.#gate[WANT_WRITABLE] === 1;
   }
 
-  /** Takes note of what has left, and been read, since the last time. Slots come free only here, behind `vacate`. */
+  /** Takes note of what has left, and been read, since the last time. Slots come free only here, when nothing stays in them. */
   reclaim(): void {
-    if (this.#keeps) {
-      this.#vacate?.(this.#slab.bytes);
-      this.#keeps = false;
-    }
+    this.giveBackSent();
     this.#slots.reclaim(this.#gate[COMPLETED] as number);
     this.#reclaimLarge();
     if (this.#large.awaited) this.wait();

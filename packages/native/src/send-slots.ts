@@ -58,6 +58,16 @@ export class SendSlots {
     this.#unfinishedBytes += bytes;
   }
 
+  /** The slot of what was submitted so long ago, 1 being the last. It must not have been reclaimed. */
+  slotOf(ago: number): number {
+    return this.#slots[(this.#submitted - ago) & this.#mask] as number;
+  }
+
+  /** Its bytes. */
+  bytesOf(ago: number): number {
+    return this.#bytes[(this.#submitted - ago) & this.#mask] as number;
+  }
+
   /** So many of all that were submitted are complete. */
   reclaim(completed: number): void {
     while (this.#completed !== completed) {

@@ -18,7 +18,6 @@ import {
   HEADER_BYTES,
   isNumbered,
   messagesOf,
-  ONE_MESSAGE,
   protocolError,
 } from './frames.js';
 import { CURRENT, Incoming, OWN } from './incoming.js';
@@ -37,7 +36,6 @@ import { BASE, type PathNumber, Session } from './session.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
 const OWN_HEADER_BYTES = HEADER_BYTES;
-const OWN_ONE_MESSAGE = ONE_MESSAGE;
 const OWN_CURRENT = CURRENT;
 const OWN_BASE = BASE;
 
@@ -186,21 +184,13 @@ export class AutoConnection extends Connection implements PathHooks {
    */
   arrivedAt(path: Path, memory: ReceiveMemory, at: number, end: number, token: number): void {
     if (this.#over) return;
-    const { words } = memory;
     const start = at + OWN_HEADER_BYTES;
-    const header = at / 4;
     if (
       path.number !== OWN_BASE &&
       start <= end &&
       end - start <= this.maxMessageBytes &&
-      words[header] === OWN_ONE_MESSAGE &&
       this._handlesAtOnce &&
-      this.session.handle(
-        words[header + 1] as number,
-        words[header + 2] as number,
-        words[header + 3] as number,
-        end - at,
-      )
+      this.session.handle(memory.words, at / 4, end - at)
     ) {
       this.#outgoing.hold(true);
       this._handle(memory.part(token, start, end - start), OWN_CURRENT);

@@ -12,11 +12,11 @@ export const ENTRY_BYTES = 4;
 
 const CHUNK_BYTES = 16 * 1024;
 
-/** What a batch must know of the frames that are kept. */
-export interface Kept {
-  /** The numbers of the last frame that was made, and of the last that the peer has acknowledged. */
+/** What a batch must know of the frames that were made. */
+export interface Numbers {
+  /** Of the last one, and of the last that the peer has acknowledged. */
   readonly last: number;
-  readonly released: number;
+  readonly lastAcknowledged: number;
 }
 
 /**
@@ -26,7 +26,7 @@ export interface Kept {
 export class Batch {
   readonly #limitBytes: number;
   readonly #longestBytes: number;
-  readonly #kept: Kept;
+  readonly #numbers: Numbers;
   /** Where the frames lie; the last begins at `start` and ends at `end`. */
   chunk: Uint8Array = NO_BYTES;
   start = 0;
@@ -38,10 +38,10 @@ export class Batch {
   count = 0;
 
   /** @param limitBytes the longest frame, at most {@link MAX_BATCH_BYTES} and enough for one of the messages that are added. */
-  constructor(limitBytes: number, kept: Kept) {
+  constructor(limitBytes: number, numbers: Numbers) {
     this.#limitBytes = limitBytes;
     this.#longestBytes = limitBytes / 2 - HEADER_BYTES - ENTRY_BYTES;
-    this.#kept = kept;
+    this.#numbers = numbers;
   }
 
   get bytes(): number {
@@ -89,8 +89,8 @@ export class Batch {
   }
 
   #nextChunk(): void {
-    const { last, released } = this.#kept;
-    const mayReuse = this.#before.length > 0 && this.#lastBefore <= released;
+    const { last, lastAcknowledged } = this.#numbers;
+    const mayReuse = this.#before.length > 0 && this.#lastBefore <= lastAcknowledged;
     const next = mayReuse ? this.#before : uninitialised(CHUNK_BYTES);
     this.#before = this.chunk;
     this.#lastBefore = last;

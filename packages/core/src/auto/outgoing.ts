@@ -29,7 +29,7 @@ export class Outgoing {
     this.#session = session;
     this.#left = left;
     // A batch counts against the high-water mark only when it leaves: so it must be small beside it.
-    this.#batch = new Batch(Math.min(MAX_BATCH_BYTES, frameBytes, highWaterMarkBytes / 2), session.kept);
+    this.#batch = new Batch(Math.min(MAX_BATCH_BYTES, frameBytes, highWaterMarkBytes / 2), session);
   }
 
   /** Bytes of messages that wait for the end of this turn. */

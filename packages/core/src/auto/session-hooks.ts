@@ -1,10 +1,12 @@
+import type { KeptSends } from '../contract/kept-sends.js';
+
 /** A path by its number: 0 is the base connection, and each fast connection of a session has the next number. */
 export type PathNumber = number;
 export const BASE: PathNumber = 0;
 
 /**
- * What the session does to the world. None of it calls back into the session before it returns, but for the `vacate` of `keepSent`, which
- * moves bytes and changes nothing else.
+ * What the session does to the world. None of it calls back into the session before it returns, but for the `takeBack` of `keepSent`,
+ * which copies bytes and changes nothing else.
  */
 export interface SessionHooks {
   /** Whether a path takes a frame now. When it does again after it did not, `pump` is called. */
@@ -35,7 +37,8 @@ export interface SessionInit {
 /** As `write` for a short message, without a frame made of it; see these methods of `Connection`. */
 export interface ShortWriter {
   trySendBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number;
-  keepSent(vacate: (memory: Uint8Array) => void): Uint8Array | undefined;
+  keepSent(takeBack: (sent: KeptSends) => void): void;
+  giveBackSent(): void;
 }
 
 /** Makes room for the header of a frame, and a copy of its only message behind it, at `start` in `chunk`. */

@@ -1,5 +1,7 @@
 // Longer than 300 lines because the argument why nothing is lost needs all of it in one place.
-import { NOT_TAKEN } from '../contract/connection-hooks.js';
+import { KEPT, NOT_TAKEN } from '../contract/connection-hooks.js';
+import type { KeptSends } from '../contract/kept-sends.js';
+import { uninitialised } from './frame-memory.js';
 import {
   expand,
   FrameKind,
@@ -26,6 +28,7 @@ export { BASE, type PathNumber } from './session-hooks.js';
 const OWN_HEADER_BYTES = HEADER_BYTES;
 const OWN_OVERHEAD_BYTES = MESSAGE_OVERHEAD_BYTES;
 const OWN_ONE_MESSAGE = ONE_MESSAGE;
+const OWN_KEPT = KEPT;
 const OWN_NOT_TAKEN = NOT_TAKEN;
 const OWN_BASE = BASE;
 
@@ -48,7 +51,7 @@ const MAX_LOST_EPOCHS = 2 ** 24;
  * path is the fast one only if both named the same one; else it is the base. Who learns of a higher epoch takes part in
  * it; what is lower, or said twice, means nothing any more. So requests may cross or be repeated.
  */
-export class Session {
+export class Session extends Receipts {
   readonly #hooks: SessionHooks;
   readonly #windowBytes: number;
   readonly #highWaterMarkBytes: number;
@@ -56,21 +59,22 @@ export class Session {
   readonly #firstNumber: number;
 
   // Out.
-  /** What the peer has not acknowledged. */
-  readonly kept: Retention;
+  /** The number of the last frame that was submitted. */
+  #last: number;
+  /** The number of the last frame that the peer has acknowledged. */
+  #acknowledged: number;
   /** The last number that was written in this epoch, or that the peer had when the epoch began. */
   #written: number;
-  /** All that was ever charged for messages, and what the peer has given back of it. */
-  #charged = 0;
+  /** What the peer has not acknowledged, but for the last ones where the short writer keeps those. */
+  readonly #kept = new Retention();
+  /** The number of the last frame that was put there. */
+  #keptThrough = 0;
+  /** What messages were charged that the peer has not given back. */
+  #outstanding = 0;
+  /** All that it has ever given back, as on the wire: 32 bits. */
   #credited = 0;
   /** Where short messages leave, once that is known; not when no data leaves. */
   #shortWriter: ShortWriter | undefined;
-  /** Where that keeps what it has sent. */
-  #shortMemory: Uint8Array = NO_BYTES;
-  readonly #vacate = (memory: Uint8Array): void => this.kept.vacate(memory);
-
-  /** The other direction. */
-  readonly #receipts: Receipts;
 
   // The path.
   #epoch = 0;
@@ -87,14 +91,15 @@ export class Session {
 
   constructor(init: SessionInit, hooks: SessionHooks) {
     const first = init.firstNumber ?? 0;
+    super(init.windowBytes, first);
     this.#hooks = hooks;
     this.#windowBytes = init.windowBytes;
     this.#highWaterMarkBytes = init.highWaterMarkBytes;
     this.#requiresFast = init.requiresFast ?? false;
     this.#firstNumber = first;
-    this.kept = new Retention(first);
+    this.#last = first;
+    this.#acknowledged = first;
     this.#written = first;
-    this.#receipts = new Receipts(init.windowBytes, first);
   }
 
   /** The path on which data leaves, or left last. */
@@ -111,34 +116,40 @@ export class Session {
     return this.#agreed && (this.#path !== OWN_BASE || (this.#baseUp && !this.#requiresFast));
   }
 
+  /** The number of the last frame that was submitted. */
+  get last(): number {
+    return this.#last;
+  }
+
+  /** The number of the last frame that the peer has acknowledged. */
+  get lastAcknowledged(): number {
+    return this.#acknowledged;
+  }
+
   /** Bytes of frames that the peer has not acknowledged. */
   get keptBytes(): number {
-    return this.kept.bytes;
+    this.#shortWriter?.giveBackSent();
+    return this.#kept.bytes;
   }
 
   /** How many they are. */
   get keptFrames(): number {
-    return this.kept.last - this.kept.released;
+    return this.#last - this.#acknowledged;
   }
 
   /** Whether the peer has everything that was submitted. */
   get allAcknowledged(): boolean {
-    return this.kept.released === this.kept.last;
+    return this.#acknowledged === this.#last;
   }
 
   /** Whether a frame has come, or the peer has acknowledged one. */
   get carried(): boolean {
-    return this.#receipts.received > this.#firstNumber || this.kept.released > this.#firstNumber;
+    return this._received > this.#firstNumber || this.#acknowledged > this.#firstNumber;
   }
 
   /** Whether something that was submitted has not been written in this epoch. */
   get unwritten(): boolean {
-    return this.#written < this.kept.last;
-  }
-
-  /** Whether the peer does not know yet all that it could be told. */
-  get untold(): boolean {
-    return this.#receipts.untold;
+    return this.#written < this.#last;
   }
 
   // ---- sending ---------------------------------------------------------------------------------------------
@@ -148,9 +159,9 @@ export class Session {
    * wait here while no data leaves at all.
    */
   get hasRoom(): boolean {
-    if (this.#charged - this.#credited >= this.#windowBytes) return false;
-    if (!this.flowing) return this.kept.bytes < this.#highWaterMarkBytes;
-    return this.#written === this.kept.last && this.#hooks.writable(this.#path);
+    if (this.#outstanding >= this.#windowBytes) return false;
+    if (!this.flowing) return this.keptBytes < this.#highWaterMarkBytes;
+    return this.#written === this.#last && this.#hooks.writable(this.#path);
   }
 
   /**
@@ -167,43 +178,47 @@ export class Session {
    * kept where it leaves from, or else as a copy.
    */
   sendShort(data: Uint8Array, copies: FrameCopies): boolean {
-    const { kept } = this;
-    const number = kept.last + 1;
-    if (this.#written + 1 !== number || this.#charged - this.#credited >= this.#windowBytes) return false;
+    const number = this.#last + 1;
+    if (this.#written + 1 !== number || this.#outstanding >= this.#windowBytes) return false;
     const writer = this.#shortWriter ?? this.#findShortWriter();
     if (writer === undefined) return false;
-    const receipts = this.#receipts;
-    const at = writer.trySendBehindWords(
+    const taken = writer.trySendBehindWords(
       OWN_ONE_MESSAGE,
       number | 0,
-      receipts.received | 0,
-      receipts.consumed | 0,
+      this._received | 0,
+      this._consumed,
       data,
     );
-    if (at === OWN_NOT_TAKEN) return false;
-    receipts.told();
+    if (taken === OWN_NOT_TAKEN) return false;
+    this._told();
     const { length } = data;
-    if (at >= 0) kept.push(OWN_ONE_MESSAGE, this.#shortMemory, at, at + OWN_HEADER_BYTES + length);
-    else {
+    if (taken !== OWN_KEPT) {
       copies.single(data);
-      kept.push(OWN_ONE_MESSAGE, copies.chunk, copies.start, copies.start + OWN_HEADER_BYTES + length);
+      this.#put(
+        number,
+        OWN_ONE_MESSAGE,
+        copies.chunk,
+        copies.start,
+        copies.start + OWN_HEADER_BYTES + length,
+      );
     }
+    this.#last = number;
     this.#written = number;
-    this.#charged += length + OWN_OVERHEAD_BYTES;
+    this.#outstanding += length + OWN_OVERHEAD_BYTES;
     return true;
   }
 
   /** Writes what waits, as far as the path takes it. */
   pump(): void {
     if (!this.flowing) return;
-    while (this.#written < this.kept.last) {
+    while (this.#written < this.#last) {
       if (!this.#hooks.writable(this.#path)) return;
       this.#written++;
-      const frame = this.kept.get(this.#written);
-      this.#receipts.stamp(frame);
+      const frame = this.#kept.get(this.#written);
+      this._stamp(frame);
       this.#hooks.write(this.#path, frame);
     }
-    if (this.#receipts.due) this.tell();
+    if (this._due) this.tell();
   }
 
   // ---- receiving -------------------------------------------------------------------------------------------
@@ -214,52 +229,47 @@ export class Session {
    */
   accept(memory: Uint8Array, at = 0, bytes = memory.length): boolean {
     this.acknowledged(memory, at);
-    return this.#receipts.accept(memory, at, bytes);
+    return this._receive(memory, at, bytes);
   }
 
   /**
-   * `accept` and `handled` in one, for the many: a frame of `bytes` bytes with one message, and what its header says, each as 32
-   * bits. `false`: something about it is not as usual, and nothing was done.
+   * `accept` and `handled` in one, for the many: a frame of `bytes` bytes with one message, whose header is the four words from `at` on.
+   * `false`: something about it is not as usual, and nothing was done.
    */
-  handle(number: number, received: number, credit: number, bytes: number): boolean {
-    const { kept } = this;
-    const { released } = kept;
-    const acknowledged = (received - released) | 0;
-    const credited = (credit - this.#credited) | 0;
-    if (acknowledged < 0 || acknowledged > kept.last - released) return false;
-    if (credited < 0 || credited > this.#charged - this.#credited) return false;
-    if (!this.#receipts.handle(number, bytes)) return false;
-    if (acknowledged > 0) {
-      kept.releaseThrough(released + acknowledged);
-      if (released + acknowledged > this.#written) this.#written = released + acknowledged;
-    }
-    this.#credited += credited;
+  handle(words: Int32Array, at: number, bytes: number): boolean {
+    if (words[at] !== OWN_ONE_MESSAGE) return false;
+    const acknowledged = ((words[at + 2] as number) - this.#acknowledged) | 0;
+    const credited = ((words[at + 3] as number) - this.#credited) | 0;
+    if (acknowledged < 0 || acknowledged > this.#last - this.#acknowledged) return false;
+    if (credited < 0 || credited > this.#outstanding) return false;
+    if (!this._receiveAndConsume(words[at + 1] as number, bytes)) return false;
+    this.#acknowledge(this.#acknowledged + acknowledged);
+    this.#credit(credited);
     return true;
   }
 
   /** The application is given a message of so many bytes and done with it at once. The peer is told with the answer, or by `settle`. */
   handled(bytes: number): void {
-    this.#receipts.consume(bytes);
+    this._consume(bytes);
   }
 
   /** The application is done with a message of so many bytes: the peer may send as much again. */
   consumed(bytes: number): void {
-    if (this.#receipts.consume(bytes)) this.tell();
+    if (this._consume(bytes)) this.tell();
   }
 
   /** Tells what has become due to be told while a frame was handled, if no frame has taken it along. */
   settle(): void {
-    if (this.#receipts.due) this.tell();
+    if (this._due) this.tell();
   }
 
   /** Tells the peer what has come and what was consumed, if it does not know. */
   tell(): void {
-    const receipts = this.#receipts;
-    receipts.due = receipts.untold; // until it has left
-    if (!receipts.due || !this.flowing || !this.#hooks.writable(this.#path)) return;
+    this._due = this.untold; // until it has left
+    if (!this._due || !this.flowing || !this.#hooks.writable(this.#path)) return;
     const frame = new Uint8Array(HEADER_BYTES);
     frame[0] = FrameKind.ACK;
-    receipts.stamp(frame);
+    this._stamp(frame);
     this.#hooks.write(this.#path, frame);
   }
 
@@ -268,15 +278,14 @@ export class Session {
    * @throws VerbmqError `ERR_VERBMQ_PROTOCOL`
    */
   acknowledged(memory: Uint8Array, at = 0): boolean {
-    const received = expand(getUint32(memory, at + 8), this.kept.released);
-    const credit = expand(getUint32(memory, at + 12), this.#credited);
+    const received = expand(getUint32(memory, at + 8), this.#acknowledged);
+    const credited = (getUint32(memory, at + 12) - this.#credited) | 0;
     // What comes late from an abandoned path says less than what is known, and that is no news.
-    if (received <= this.kept.released && credit <= this.#credited) return false;
+    if (received <= this.#acknowledged && credited <= 0) return false;
     this.#checkReceived(received);
-    if (credit > this.#charged) throw protocolError('it gave back more than it was sent');
-    if (received > this.kept.released) this.kept.releaseThrough(received);
-    if (received > this.#written) this.#written = received;
-    if (credit > this.#credited) this.#credited = credit;
+    if (credited > this.#outstanding) throw protocolError('it gave back more than it was sent');
+    if (received > this.#acknowledged) this.#acknowledge(received);
+    if (credited > 0) this.#credit(credited);
     return true;
   }
 
@@ -329,7 +338,7 @@ export class Session {
     if (epoch < this.#epoch || epoch <= this.#heard) return;
     this.assertEpoch(epoch);
     const path = getUint32(frame, HEADER_BYTES);
-    const received = expand(getUint32(frame, 8), this.kept.released);
+    const received = expand(getUint32(frame, 8), this.#acknowledged);
     this.#checkReceived(received);
     this.acknowledged(frame);
     if (epoch > this.#epoch) {
@@ -342,7 +351,7 @@ export class Session {
     this.#leaveShortWriter();
     this.#path = path === this.#named ? path : BASE;
     // An acknowledgement on the fast path may have overtaken what was said here.
-    this.#written = Math.max(received, this.kept.released);
+    this.#written = Math.max(received, this.#acknowledged);
     if (this.#path !== BASE && !this.#hooks.alive(this.#path)) {
       this.#begin(BASE);
       return;
@@ -354,9 +363,45 @@ export class Session {
   // ---- private ---------------------------------------------------------------------------------------------
 
   #keep(kind: number, memory: Uint8Array, messages: number, start: number, end: number): void {
-    this.kept.push(kind | (messages << 16), memory, start, end);
-    if (messages > 0) this.#charged += chargeOf(kind, end - start, messages);
+    this.#shortWriter?.giveBackSent();
+    this.#last++;
+    this.#put(this.#last, kind | (messages << 16), memory, start, end);
+    if (messages > 0) this.#outstanding += chargeOf(kind, end - start, messages);
   }
+
+  #acknowledge(number: number): void {
+    if (this.#acknowledged < this.#keptThrough) this.#kept.releaseThrough(number);
+    this.#acknowledged = number;
+    if (number > this.#written) this.#written = number;
+  }
+
+  #credit(bytes: number): void {
+    this.#credited = (this.#credited + bytes) | 0;
+    this.#outstanding -= bytes;
+  }
+
+  #put(number: number, kind: number, memory: Uint8Array, start: number, end: number): void {
+    this.#kept.push(number, kind, memory, start, end);
+    this.#keptThrough = number;
+  }
+
+  /** The last frames do not stay where they left from. */
+  readonly #takeBack = (sent: KeptSends): void => {
+    const before = this.#last - sent.count;
+    const first = Math.max(0, this.#acknowledged - before);
+    let bytes = 0;
+    for (let index = first; index < sent.count; index++) bytes += sent.at(index).length;
+    if (bytes === 0) return;
+    const copies = uninitialised(bytes);
+    let start = 0;
+    for (let index = first; index < sent.count; index++) {
+      const frame = sent.at(index);
+      const end = start + frame.length;
+      copies.set(frame, start);
+      this.#put(before + 1 + index, OWN_ONE_MESSAGE, copies, start, end);
+      start = end;
+    }
+  };
 
   #begin(path: PathNumber): void {
     this.#epoch++;
@@ -373,16 +418,15 @@ export class Session {
   #findShortWriter(): ShortWriter | undefined {
     if (!this.flowing) return undefined;
     const writer = this.#hooks.shortWriter(this.#path);
-    this.#shortMemory = writer?.keepSent(this.#vacate) ?? NO_BYTES;
+    writer?.keepSent(this.#takeBack);
     this.#shortWriter = writer;
     return writer;
   }
 
   /** What may be sent again on another path must not lie where a device perhaps still reads it. */
   #leaveShortWriter(): void {
+    this.#shortWriter?.giveBackSent();
     this.#shortWriter = undefined;
-    this.kept.vacate(this.#shortMemory);
-    this.#shortMemory = NO_BYTES;
   }
 
   /** Says, once in an epoch, which path this side can use in it, and what it has received. */
@@ -391,15 +435,13 @@ export class Session {
     const frame = new Uint8Array(HEADER_BYTES + 4);
     frame[0] = FrameKind.SWITCH;
     putUint32(frame, 4, this.#epoch);
-    this.#receipts.stamp(frame);
+    this._stamp(frame);
     putUint32(frame, HEADER_BYTES, this.#named);
     this.#hooks.control(frame);
   }
 
   #checkReceived(received: number): void {
-    if (received > this.kept.last)
-      throw protocolError(`it acknowledged frame ${received}, and only ${this.kept.last} were sent`);
+    if (received > this.#last)
+      throw protocolError(`it acknowledged frame ${received}, and only ${this.#last} were sent`);
   }
 }
-
-const NO_BYTES = new Uint8Array(0);

@@ -22,9 +22,11 @@ export interface ExposedByTransport {
 export const WORDS_BYTES = 16;
 
 /** @internal There was no room for a message, and nothing was done. */
-export const NOT_TAKEN = -1;
-/** @internal A message was taken, and does not stay in the memory of `keepSent`: who needs it again must copy it. */
-export const NOT_KEPT = -2;
+export const NOT_TAKEN = 0;
+/** @internal A message was taken, and nothing of it stays: who needs it again must copy it. */
+export const NOT_KEPT = 1;
+/** @internal A message was taken, and stays where it left from; see `Connection.keepSent`. */
+export const KEPT = 2;
 
 /**
  * What a transport implements of a connection. Arguments and state have been checked when a hook is called, and
@@ -58,8 +60,8 @@ export abstract class ConnectionHooks implements MessageOwner, OutgoingLeaseOwne
   }
 
   /**
-   * The same for a header of four words, each of 32 bits and little-endian: given like this they need no memory of their own. Answers
-   * where in the memory of `keepSent` the message stays, or {@link NOT_KEPT}, or {@link NOT_TAKEN}.
+   * The same for a header of four words, each of 32 bits and little-endian: given like this they need no memory of their own.
+   * Answers {@link KEPT}, {@link NOT_KEPT} or {@link NOT_TAKEN}.
    */
   protected _submitBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
     wordsView.setInt32(0, a, true);

@@ -6,6 +6,7 @@ import { channels } from './diagnostics.js';
 import type { DirectReceiver, ReceiveMemory } from './direct-receiver.js';
 import { VerbmqError } from './errors.js';
 import { Inbox, type MessageHandler } from './inbox.js';
+import type { KeptSends } from './kept-sends.js';
 import { type CloseInfo, type ConnectionState, Lifecycle } from './lifecycle.js';
 import type { Logger } from './logger.js';
 import {
@@ -280,13 +281,14 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   }
 
   /**
-   * @internal From now on a message for which `trySendBehindWords` answers a place stays there, for a layer that may have to send it
-   * again, until `vacate` is called with that memory: when it returns, nothing may be needed there any more. Answers the memory;
-   * `undefined` where this transport keeps nothing. The last `vacate` counts.
+   * @internal From now on a message for which `trySendBehindWords` answers `KEPT` stays where it left from, for a layer that may have to
+   * send it again, until `takeBack` is called with all of them: when their place is needed, before anything else is sent, or by
+   * `giveBackSent`. When it returns, they may be gone. The last `takeBack` counts. Not every transport keeps any.
    */
-  keepSent(_vacate: (memory: Uint8Array) => void): Uint8Array | undefined {
-    return undefined;
-  }
+  keepSent(_takeBack: (sent: KeptSends) => void): void {}
+
+  /** @internal Calls it now, if there are some. */
+  giveBackSent(): void {}
 
   /**
    * @internal The longest message, in bytes, whose two parts `trySendBehind` copies straight to where it leaves from; 0 where it

@@ -3,9 +3,16 @@
  * @module
  */
 export type { ConnectionInit } from '../contract/connection.js';
-export { type ExposedByTransport, NOT_KEPT, NOT_TAKEN, WORDS_BYTES } from '../contract/connection-hooks.js';
+export {
+  type ExposedByTransport,
+  KEPT,
+  NOT_KEPT,
+  NOT_TAKEN,
+  WORDS_BYTES,
+} from '../contract/connection-hooks.js';
 export type { ReceiveMemory } from '../contract/direct-receiver.js';
 export { Fifo } from '../contract/fifo.js';
+export type { KeptSends } from '../contract/kept-sends.js';
 export { Line } from '../contract/line.js';
 export type { ListenerInit } from '../contract/listener.js';
 export {

@@ -1,7 +1,8 @@
 import { FrameKind, getUint32, HEADER_BYTES, isNumbered, putUint32 } from '../../src/auto/frames.js';
 import { BASE, type PathNumber, Session } from '../../src/auto/session.js';
 import type { ShortWriter } from '../../src/auto/session-hooks.js';
-import { NOT_KEPT, NOT_TAKEN } from '../../src/contract/connection-hooks.js';
+import { KEPT, NOT_KEPT, NOT_TAKEN } from '../../src/contract/connection-hooks.js';
+import type { KeptSends } from '../../src/contract/kept-sends.js';
 
 export const SIDES = ['client', 'server'] as const;
 export type SideName = (typeof SIDES)[number];
@@ -24,37 +25,39 @@ const other = (side: SideName): SideName => (side === 'client' ? 'server' : 'cli
 /** Writes short messages, and keeps them in a few slots or not at all. */
 class ShortPath implements ShortWriter {
   static readonly #slotBytes = 128;
+  static readonly #slots = 3;
   readonly #put: (frame: Uint8Array) => boolean;
-  readonly #memory: Uint8Array | undefined;
-  #vacate: (memory: Uint8Array) => void = () => {};
-  #end = 0;
+  readonly #keeps: boolean;
+  #kept: Uint8Array[] = [];
+  #takeBack: (sent: KeptSends) => void = () => {};
 
   constructor(put: (frame: Uint8Array) => boolean, keeps: boolean) {
     this.#put = put;
-    if (keeps) this.#memory = new Uint8Array(3 * ShortPath.#slotBytes);
+    this.#keeps = keeps;
   }
 
-  keepSent(vacate: (memory: Uint8Array) => void): Uint8Array | undefined {
-    this.#vacate = vacate;
-    return this.#memory;
+  keepSent(takeBack: (sent: KeptSends) => void): void {
+    this.#takeBack = takeBack;
+  }
+
+  giveBackSent(): void {
+    const kept = this.#kept;
+    if (kept.length === 0) return;
+    this.#kept = [];
+    this.#takeBack({ count: kept.length, at: (index) => kept[index] as Uint8Array });
+    for (const frame of kept) frame.fill(0xee); // they are not there any more
   }
 
   trySendBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
     const frame = new Uint8Array(HEADER_BYTES + data.length);
     for (const [index, word] of [a, b, c, d].entries()) putUint32(frame, 4 * index, word);
     frame.set(data, HEADER_BYTES);
-    const memory = this.#memory;
-    if (memory !== undefined && this.#end === memory.length) {
-      this.#vacate(memory);
-      memory.fill(0xee);
-      this.#end = 0;
-    }
+    const keeps = this.#keeps && frame.length <= ShortPath.#slotBytes;
+    if (!keeps || this.#kept.length === ShortPath.#slots) this.giveBackSent();
     if (!this.#put(frame)) return NOT_TAKEN;
-    if (memory === undefined || frame.length > ShortPath.#slotBytes) return NOT_KEPT;
-    const at = this.#end;
-    memory.set(frame, at);
-    this.#end += ShortPath.#slotBytes;
-    return at;
+    if (!keeps) return NOT_KEPT;
+    this.#kept.push(frame.slice());
+    return KEPT;
   }
 }
 
@@ -273,8 +276,8 @@ export class World {
   /** By either way in: half of the messages are handled at once. */
   #accept(side: SideName, frame: Uint8Array): boolean {
     const session = this.sessions[side];
-    const word = (at: number): number => getUint32(frame, at) | 0;
-    if ((frame.length & 2) === 0 && session.handle(word(4), word(8), word(12), frame.length)) return true;
+    const header = new Int32Array(frame.slice(0, HEADER_BYTES).buffer);
+    if ((frame.length & 2) === 0 && session.handle(header, 0, frame.length)) return true;
     if (!session.accept(frame)) return false;
     this.#unread[side].push(frame.length - HEADER_BYTES);
     return true;
