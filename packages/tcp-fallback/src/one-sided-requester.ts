@@ -91,7 +91,8 @@ export class OneSidedRequester {
   stream(chunk: Uint8Array, start: number, end: number): void {
     const piece = this.#pending.peek() as Piece;
     const { operation } = piece;
-    if (!isGone(operation))
+    // An array of no bytes may be of memory that was transferred, which `set` refuses whatever it is given.
+    if (end > start && !isGone(operation))
       operation.bytes.set(chunk.subarray(start, end), operation.answeredBytes + piece.receivedBytes);
     piece.receivedBytes += end - start;
     if (piece.receivedBytes === piece.length) this.#answered(0n);

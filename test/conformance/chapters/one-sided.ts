@@ -105,6 +105,26 @@ export function oneSided(setUp: SetUp): void {
   });
 
   testOneSided(
+    'reading or writing no bytes needs no memory: that of the array may be transferred',
+    async () => {
+      const pair = await connectPair(setUp);
+      const { owned, remote } = await share(pair, 100, access);
+      owned.data.set(pattern(100));
+      const before = new Uint8Array(8);
+      structuredClone(before.buffer, { transfer: [before.buffer] });
+      const meanwhile = new Uint8Array(8).subarray(4, 4);
+      const reads = [before, meanwhile].map((target) => settled(remote.read(0, target)));
+      structuredClone(meanwhile.buffer, { transfer: [meanwhile.buffer] });
+      expect(await Promise.all(reads)).toEqual(['ok', 'ok']);
+      expect(await settled(remote.readv([{ offset: 100, target: before }]))).toBe('ok');
+      expect(await settled(remote.write(0, before))).toBe('ok');
+      expectBytes(await remote.read(0, 100), pattern(100));
+      await pair.client.send(numbered(1));
+      expect((await take(pair.server, 1)).map(numberOf)).toEqual([1]);
+    },
+  );
+
+  testOneSided(
     'memory that is transferred under a write fails that write or none, and nothing else',
     async () => {
       const pair = await connectPair(setUp);

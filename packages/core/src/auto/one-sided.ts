@@ -85,7 +85,8 @@ export class OneSidedRequester {
     this.#underWay -= length + OPERATION_OVERHEAD_BYTES;
     job.answered += length;
     if (isGone(job)) job.reject(memoryGone());
-    else if (job.operation === Operation.READ) job.data.set(value, at);
+    // An array of no bytes may be of memory that was transferred, which `set` refuses whatever it is given.
+    else if (job.operation === Operation.READ && length > 0) job.data.set(value, at);
     if (job.answered === job.length) job.resolve(isAtomic(job.operation) ? new Uint8Array(value) : job.data);
     this.#ask();
   }

@@ -181,12 +181,17 @@ export class MemoryConnection extends Connection {
     target: Uint8Array,
   ): Promise<void> {
     const request = { operation: 'read', offset, length: target.byteLength } as const;
-    target.set((await this.#operations.ask(remote.key, request)) as Uint8Array);
+    const answer = (await this.#operations.ask(remote.key, request)) as Uint8Array;
+    if (answer.length > 0) target.set(answer); // where no bytes are read, the memory may be gone
   }
 
   protected override async _write(remote: DescriptorFields, offset: number, data: Uint8Array): Promise<void> {
     // A copy: the application may transfer its memory meanwhile.
-    await this.#operations.ask(remote.key, { operation: 'write', offset, data: new Uint8Array(data) });
+    await this.#operations.ask(remote.key, {
+      operation: 'write',
+      offset,
+      data: data.length === 0 ? new Uint8Array(0) : new Uint8Array(data),
+    });
   }
 
   protected override async _fetchAdd(
