@@ -198,13 +198,17 @@ export function topics(name: string, setUp: SetUp): void {
       const topic = pubsub(connection);
       for (const bad of ['', 'a.*', '#', 'x'.repeat(300)])
         await expect(topic.publish(bad, 1)).rejects.toThrow(/topic/);
-      await expect(topic.subscribe('').ready).rejects.toThrow(/topic/);
+      expect(() => topic.subscribe('')).toThrow(/pattern/);
       const raw = client<Record<string, (body?: unknown) => Promise<unknown>>>(connection);
-      for (const body of [null, 5, {}]) await expect(raw['pubsub:publish']?.(body)).rejects.toThrow(/topic/);
+      for (const body of [null, 5, {}, { topic: '' }, { topic: 'a.*' }])
+        await expect(raw['pubsub:publish']?.(body)).rejects.toThrow(/topic/);
       const subscribe = (metadata: Record<string, string>) =>
         (raw['pubsub:subscribe'] as unknown as { stream(...args: unknown[]): AsyncIterator<unknown> })
           .stream(undefined, { metadata })
           .next();
+      await expect(subscribe({ pattern: '', maxQueued: '1', whenSlow: 'drop-oldest' })).rejects.toThrow(
+        /pattern/,
+      );
       await expect(subscribe({ pattern: 'a', maxQueued: '1', whenSlow: 'never' })).rejects.toThrow(
         /whenSlow/,
       );

@@ -134,3 +134,27 @@ test('the time of a client is for what it publishes, and ends no subscription', 
   expect(await pubsub(near, options).publish('a', 7)).toBe(1);
   expect((await next).value?.body).toBe(7);
 });
+
+test.each([undefined, 5, '', 'a'.repeat(256), Array(33).fill('a').join('.')])(
+  'what is no topic and no pattern (%j) is refused before anything is sent',
+  async (name) => {
+    const { connect } = await brokered(setUp);
+    const connection = await connect();
+    const events = pubsub(connection);
+    const before = connection.stats().messagesSent;
+    expect(() => events.subscribe(name as string)).toThrow(TypeError);
+    expect(() => events.subscribe(name as string)).toThrow(/^a pattern /);
+    const error = await errorOf(events.publish(name as string, 1));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toMatch(/^a topic /);
+    expect(connection.stats().messagesSent).toBe(before);
+  },
+);
+
+test('a topic with wildcards is refused before anything is sent', async () => {
+  const { connect } = await brokered(setUp);
+  const connection = await connect();
+  const before = connection.stats().messagesSent;
+  expect(await errorOf(pubsub(connection).publish('a.*', 1))).toBeInstanceOf(TypeError);
+  expect(connection.stats().messagesSent).toBe(before);
+});

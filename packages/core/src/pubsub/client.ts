@@ -11,6 +11,7 @@ import type { CallOptions, Client, ServerStream } from '../rpc/service.js';
 import type { PubsubBroker } from './broker.js';
 import { type PublishTrace, pubsubChannels } from './diagnostics.js';
 import { checkWhenSlow, type Item, type WhenSlow } from './subscriber.js';
+import { checkPattern, checkTopic } from './topic-tree.js';
 
 /** Those of the call that publishes, and what goes on to the subscribers. */
 export interface PublishOptions extends CallOptions {
@@ -80,7 +81,7 @@ export class Pubsub {
     this.#codec = options.codec ?? new MsgpackCodec();
   }
 
-  /** Resolves with the number of subscribers that get it. Rejects as a call does. */
+  /** Resolves with the number of subscribers that get it. Rejects as a call does, and with a TypeError for what is no topic. */
   publish(topic: string, body: unknown, options: PublishOptions = {}): Promise<number> {
     return pubsubChannels.publish.hasSubscribers
       ? this.#tracedPublish(topic, body, options)
@@ -99,6 +100,7 @@ export class Pubsub {
     given: MessageHeaders | undefined,
     options: CallOptions,
   ): Promise<number> {
+    checkTopic(topic);
     const headers = checkHeaders(given);
     return this.#api['pubsub:publish']({ topic, body, ...(headers && { headers }) }, options);
   }
@@ -108,10 +110,11 @@ export class Pubsub {
    * connection publishes afterwards is not missed; for what others publish, await `ready`. Throws when the connection is lost;
    * with `ERR_VERBMQ_CANCELLED`, reason `released`, when the broker lets its subscribers go, as before it shuts down; and with
    * `ERR_VERBMQ_OVERLOADED` where a slow subscriber was chosen to be disconnected.
-   * @throws TypeError or RangeError that names the option.
+   * @throws TypeError for what is no pattern; TypeError or RangeError that names the option.
    */
   subscribe<Body>(pattern: string, options: SubscribeOptions = {}): Subscription<Body> {
     checkOptions('options', options);
+    checkPattern(pattern);
     const { maxQueued = 1000, maxQueuedBytes, whenSlow = 'drop-oldest', signal } = options;
     checkWhenSlow(whenSlow);
     checkSignal(signal);

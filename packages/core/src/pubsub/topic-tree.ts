@@ -103,8 +103,18 @@ function withAnyWords<T>(nodes: Set<Node<T>>): Set<Node<T>> {
   return nodes;
 }
 
-function topicWords(topic: string): string[] {
-  const words = wordsOf(topic);
+/** @throws TypeError for what is no topic. */
+export function checkTopic(topic: unknown): void {
+  topicWords(topic);
+}
+
+/** @throws TypeError for what is no pattern. */
+export function checkPattern(pattern: unknown): void {
+  wordsOf(pattern, 'pattern');
+}
+
+function topicWords(topic: unknown): string[] {
+  const words = wordsOf(topic, 'topic');
   if (words.includes(ANY_WORD) || words.includes(ANY_WORDS)) {
     throw new TypeError(`a topic has no wildcards, unlike ${JSON.stringify(topic)}`);
   }
@@ -118,7 +128,7 @@ function topicWords(topic: string): string[] {
 function patternWords(pattern: string): string[] {
   const words: string[] = [];
   let anyWords = false;
-  for (const word of wordsOf(pattern)) {
+  for (const word of wordsOf(pattern, 'pattern')) {
     if (word === ANY_WORDS) {
       anyWords = true;
       continue;
@@ -133,11 +143,11 @@ function patternWords(pattern: string): string[] {
   return words;
 }
 
-function wordsOf(text: unknown): string[] {
+function wordsOf(text: unknown, what: 'topic' | 'pattern'): string[] {
   if (typeof text !== 'string' || text === '' || text.length > MAX_TOPIC_LENGTH) {
-    throw new TypeError(`a topic has 1 to ${MAX_TOPIC_LENGTH} characters`);
+    throw new TypeError(`a ${what} is a string of 1 to ${MAX_TOPIC_LENGTH} characters`);
   }
   const words = text.split('.');
-  if (words.length > MAX_WORDS) throw new TypeError(`a topic has ${MAX_WORDS} words at most`);
+  if (words.length > MAX_WORDS) throw new TypeError(`a ${what} has ${MAX_WORDS} words at most`);
   return words;
 }
