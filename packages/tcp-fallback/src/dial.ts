@@ -2,6 +2,7 @@ import net, { type Socket } from 'node:net';
 import tls, { type ConnectionOptions as TlsClientOptions } from 'node:tls';
 import type { ResolvedAddress } from '@verbmq/core';
 import { connectError } from '@verbmq/core/transport-kit';
+import { checkPath } from './endpoints.js';
 import { describeEndpoint, type LinkKind } from './link.js';
 import { connectReusingMemory } from './read-memory.js';
 import { checkClientOptions, tlsConnectError, withUsableIdentity } from './tls.js';
@@ -46,7 +47,10 @@ export function dial(
 }
 
 function open(kind: LinkKind, address: ResolvedAddress, tlsOptions: TlsClientOptions | undefined): Socket {
-  if ('path' in address) return connectReusingMemory({ path: address.path, allowHalfOpen: true });
+  if ('path' in address) {
+    checkPath(address.path);
+    return connectReusingMemory({ path: address.path, allowHalfOpen: true });
+  }
   const endpoint = { host: address.host, port: address.port, autoSelectFamily: true };
   if (kind === 'tcp') return connectReusingMemory({ ...endpoint, allowHalfOpen: true, noDelay: true });
   const options = { ...serverName(address.host), ...defined(tlsOptions) };

@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { lstat, rm } from 'node:fs/promises';
 import net, { type Server } from 'node:net';
+import { dirname } from 'node:path';
 import type { HostAddress, PathAddress, ResolvedAddress } from '@verbmq/core';
 import { VerbmqError } from '@verbmq/core';
 import { listenError, unlessAborted } from '@verbmq/core/transport-kit';
@@ -97,7 +98,8 @@ async function resolveAll(host: string): Promise<string[]> {
   return [...new Set(found.map(({ address }) => address))];
 }
 
-async function openPath(path: string, create: () => Server): Promise<Endpoints> {
+/** @throws VerbmqError `ERR_VERBMQ_INVALID_ADDRESS` for a path that no Unix socket can have: Node would cut it off, or find no such file. */
+export function checkPath(path: string): void {
   const bytes = Buffer.byteLength(path);
   if (bytes > MAX_PATH_BYTES) {
     throw new VerbmqError(
@@ -105,6 +107,10 @@ async function openPath(path: string, create: () => Server): Promise<Endpoints> 
       `the path of a Unix socket has at most ${MAX_PATH_BYTES} bytes; this one has ${bytes}: choose a shorter directory`,
     );
   }
+}
+
+async function openPath(path: string, create: () => Server): Promise<Endpoints> {
+  checkPath(path);
   const server = create();
   const open = (): Promise<void> => listen(server, { path, backlog: BACKLOG });
   if (path.startsWith('\0')) await open();
@@ -114,6 +120,7 @@ async function openPath(path: string, create: () => Server): Promise<Endpoints> 
       try {
         await open();
       } catch (error) {
+        await assertDirectory(path, error);
         if (codeOf(error) !== 'EADDRINUSE' || lock === 'held' || !(await isStale(path))) throw error;
         await rm(path, { force: true });
         await open();
@@ -121,6 +128,21 @@ async function openPath(path: string, create: () => Server): Promise<Endpoints> 
     });
   }
   return { servers: [server], address: { path } };
+}
+
+/** Node reports a directory that is missing as EACCES, as it does one that may not be written. */
+async function assertDirectory(path: string, cause: unknown): Promise<void> {
+  if (codeOf(cause) !== 'EACCES') return;
+  const missing = await lstat(dirname(path)).then(
+    () => false,
+    (error: unknown) => codeOf(error) === 'ENOENT',
+  );
+  if (!missing) return;
+  throw new VerbmqError(
+    'ERR_VERBMQ_LISTEN_FAILED',
+    `cannot listen on the Unix socket ${path}: its directory does not exist; create it`,
+    { cause },
+  );
 }
 
 /** Whether a socket file was left behind by a process that is gone: it is one, and nobody answers. */

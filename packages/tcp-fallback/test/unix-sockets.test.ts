@@ -29,6 +29,20 @@ describe('Unix sockets', () => {
     await expect(failed).rejects.toThrow(/no such socket file/);
   });
 
+  it('whose path is too long are refused alike by both sides, which say so', async () => {
+    const address = { path: path.join(directory, 'x'.repeat(200)) };
+    for (const attempt of [transport().listen(address), transport().connect(address)]) {
+      await expect(attempt).rejects.toMatchObject({ code: 'ERR_VERBMQ_INVALID_ADDRESS' });
+      await expect(attempt).rejects.toThrow(/at most 107 bytes/);
+    }
+  });
+
+  it('whose directory does not exist are not listened on, and that is said', async () => {
+    const failed = transport().listen({ path: path.join(directory, 'missing', 'a.sock') });
+    await expect(failed).rejects.toMatchObject({ code: 'ERR_VERBMQ_LISTEN_FAILED' });
+    await expect(failed).rejects.toThrow(/directory does not exist/);
+  });
+
   it('that a killed process left behind are taken over', async () => {
     const file = path.join(directory, 'stale.sock');
     const dead = new PeerProcess(unixSetUp(), { role: 'listen' }, { path: file });
