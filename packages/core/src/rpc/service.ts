@@ -53,7 +53,7 @@ export interface ServerStream<Item> extends AsyncIterableIterator<Item, undefine
 
 /** Options of one call. */
 export interface CallOptions {
-  /** How long the call may take, in milliseconds. The handler learns what is left of it. Default: the client's. */
+  /** How long the call may take, in milliseconds. The handler learns what is left of it. 0 is no time, and not without limit. Default: the client's. */
   readonly timeoutMs?: number | undefined;
   /** Cancels the call, and fires the handler's signal. */
   readonly signal?: AbortSignal | undefined;
