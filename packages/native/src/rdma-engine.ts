@@ -1,3 +1,4 @@
+// Longer than 300 lines because it is the whole of the boundary on this side: every record that passes it is written or read here.
 import {
   type Addon,
   type DeviceNotice,
