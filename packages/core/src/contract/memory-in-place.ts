@@ -27,12 +27,3 @@ export function keepInPlace(buffer: ArrayBufferLike): void {
     Reflect.defineProperty(buffer, 'transferToFixedLength', REFUSAL);
   }
 }
-
-/** @throws TypeError where an array is empty because its memory was transferred to another thread. */
-export function assertNotTransferred(empty: Uint8Array): void {
-  try {
-    new Uint8Array(empty.buffer); // what Node 20 has to tell the two apart
-  } catch {
-    throw new TypeError('the memory of this message was transferred: there is nothing left of it to send');
-  }
-}
