@@ -10,7 +10,7 @@ function makeInbox() {
     releaseMessage: (token) => void released.push(token),
     retainMessage: () => undefined,
   };
-  const inbox = new Inbox();
+  const inbox = new Inbox(() => {});
   const push = (...tokens: number[]): void => {
     for (const token of tokens) inbox.push(new Message(Uint8Array.of(token), owner, token));
   };
@@ -127,7 +127,7 @@ test('who asks for one after the other keeps no copies; of those asked for toget
       return data.slice();
     },
   };
-  const inbox = new Inbox();
+  const inbox = new Inbox(() => {});
   const push = (token: number): void => inbox.push(new Message(Uint8Array.of(token), owner, token));
   const iterator = inbox.attachIterator();
   for (const n of [1, 2, 3]) {

@@ -10,6 +10,7 @@ afterEach(() => void vi.useRealTimers());
 function make() {
   const hooks = {
     busy: vi.fn(() => false),
+    over: vi.fn(),
     sendClose: vi.fn(),
     teardown: vi.fn(),
     kill: vi.fn(),

@@ -19,6 +19,7 @@ function make(submit: OutboxHooks['submit']) {
     },
     bufferedBytes: () => buffered,
     awaitLeaving,
+    waitingChanged: () => {},
   });
   return { outbox, awaitLeaving, taken, setBuffered: (bytes: number) => (buffered = bytes) };
 }

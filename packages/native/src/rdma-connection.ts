@@ -213,9 +213,11 @@ export class RdmaConnection extends Connection implements Endpoint {
 
   #received(slot: number, bytes: number): void {
     const { receives } = this.#slab;
-    if (OWN_WORDS_AS_ON_WIRE && this._receivesDirectly)
-      this._receiveAt(receives, receives.startOf(slot), bytes, slot);
-    else this._receive(receives.received(slot, bytes), slot);
+    const direct = this._direct;
+    if (OWN_WORDS_AS_ON_WIRE && direct !== undefined) {
+      direct.receivedAt(receives, receives.startOf(slot), bytes, slot);
+      this.#releaseSlot(slot);
+    } else this._receive(receives.received(slot, bytes), slot);
   }
 
   protected override _greeted(): void {

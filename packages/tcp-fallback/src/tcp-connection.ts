@@ -149,7 +149,7 @@ export class TcpConnection extends Connection {
   }
 
   #deliver(data: Uint8Array, charge: number): void {
-    this._receive(this._handlesAtOnce ? data : ownMemory(data), charge);
+    this._receive(this._nextWaits ? ownMemory(data) : data, charge);
   }
 
   protected override _greeted(): void {

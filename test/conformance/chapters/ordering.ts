@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { numbered, numberOf, pattern, sameBytes, take } from '../../support/messages.js';
 import { connectPair } from '../../support/pair.js';
@@ -33,6 +34,26 @@ export function ordering(setUp: SetUp): void {
       await Promise.all([sent, leased]);
     }
     expect((await receiving).map(numberOf)).toEqual(Array.from({ length: 30 }, (_, i) => i));
+  });
+
+  test('answers from within the handler keep their order, however each is sent', async () => {
+    const { client, server } = await connectPair(setUp);
+    const rounds = scaled(60, 20);
+    const long = Math.min(client.maxMessageBytes, 20_000);
+    let n = 0;
+    server.onMessage(() => {
+      if (!server.trySend(numbered(n++))) void server.send(numbered(n - 1));
+      if (n % 3 === 0) void server.send(numbered(n++, long));
+      if (!server.trySend(numbered(n++))) void server.send(numbered(n - 1));
+      void server.send(numbered(n++));
+    });
+    const count = 3 * rounds;
+    const receiving = take(client, count);
+    for (let round = 0; round < rounds; round++) {
+      await client.send(numbered(round));
+      if (round % 2 === 0) await setImmediate(); // the others come together
+    }
+    expect((await receiving).map(numberOf)).toEqual(Array.from({ length: count }, (_, i) => i));
   });
 
   test('large and small messages keep their order among each other', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { testNeeding } from '../../support/conformance-test.js';
-import { failure, settled } from '../../support/expectations.js';
+import { failure, outcomeOf, settled } from '../../support/expectations.js';
 import { expectBytes, numbered, pattern, repeated, sameBytes, take } from '../../support/messages.js';
 import { connectPair } from '../../support/pair.js';
 import { inGuest, type SetUp, stretched } from '../../support/set-up.js';
@@ -118,6 +118,30 @@ export function sizes(setUp: SetUp): void {
     );
     await client.send(pattern(3));
     expectBytes((await take(server, 1))[0]!, pattern(3));
+  });
+
+  test('an answer from within the handler is checked as any other message', async () => {
+    const { client, server } = await connectPair(setUp, { both: { maxMessageBytes: 4 } });
+    const answered = new Promise<unknown[]>((resolve) => {
+      server.onMessage(() => {
+        const outcomes = [new Uint8Array(5), 'text', undefined, Uint8Array.of(7)].map((data) =>
+          outcomeOf(() => server.trySend(data as Uint8Array)),
+        );
+        void server.close();
+        outcomes.push(outcomeOf(() => server.trySend(Uint8Array.of(8))));
+        resolve(Promise.all(outcomes));
+      });
+    });
+    const receiving = take(client, 1);
+    await client.send(Uint8Array.of(1));
+    expect(await answered).toEqual([
+      'ERR_VERBMQ_MESSAGE_TOO_LARGE',
+      TypeError,
+      TypeError,
+      'ok',
+      'ERR_VERBMQ_CLOSED',
+    ]);
+    expect((await receiving).map((bytes) => [...bytes])).toEqual([[7]]);
   });
 
   test('a limit of one byte is kept', async () => {

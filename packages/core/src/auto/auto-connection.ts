@@ -115,10 +115,10 @@ export class AutoConnection extends Connection implements PathHooks {
       if (!this.#over) this.#progress(); // somebody may have been waiting until it leaves, and no path knows of that
     });
     this.#incoming = new Incoming(maxMessageBytes, frameBytes, {
-      handlesAtOnce: () => this._handlesAtOnce,
+      handlesAtOnce: () => !this._nextWaits,
       deliver: (data, token) => this._receive(data, token),
       handle: (data) => {
-        if (!this._handlesAtOnce) return false;
+        if (this._nextWaits) return false;
         this.session.handled(data.length);
         this._handle(data, CURRENT);
         return true;
@@ -142,6 +142,20 @@ export class AutoConnection extends Connection implements PathHooks {
   }
 
   // ---- sending ---------------------------------------------------------------------------------------------
+
+  /** Most messages are the answer to one that is being handled: those take a way of their own. */
+  override trySend(data: Uint8Array | OutgoingLease): boolean {
+    if (
+      data instanceof Uint8Array &&
+      !this._blocked &&
+      data.length <= this.maxMessageBytes &&
+      this.#outgoing.answer(data)
+    ) {
+      this._countSent(data.length);
+      return true;
+    }
+    return super.trySend(data);
+  }
 
   protected override _submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
     if (this.#outgoing.submit(data, lease)) return true;
@@ -182,20 +196,19 @@ export class AutoConnection extends Connection implements PathHooks {
    * @internal A frame has come. Most are one message, the next in order, that is handled at once on the fast path: those take a
    * way of their own, on which nothing is asked twice. All others take the one for every frame.
    */
-  arrivedAt(path: Path, memory: ReceiveMemory, at: number, end: number, token: number): void {
-    if (this.#over) return;
-    const start = at + OWN_HEADER_BYTES;
+  arrivedAt(path: Path, memory: ReceiveMemory, at: number, bytes: number, token: number): void {
+    const messageBytes = bytes - OWN_HEADER_BYTES;
     if (
       path.number !== OWN_BASE &&
-      start <= end &&
-      end - start <= this.maxMessageBytes &&
-      this._handlesAtOnce &&
-      this.session.handle(memory.words, at / 4, end - at)
+      messageBytes >= 0 &&
+      messageBytes <= this.maxMessageBytes &&
+      !this._nextWaits &&
+      this.session.handle(memory.words, at / 4, messageBytes)
     ) {
       this.#outgoing.hold(true);
-      this._handle(memory.part(token, start, end - start), OWN_CURRENT);
+      this._handle(memory.part(token, at + OWN_HEADER_BYTES, messageBytes), OWN_CURRENT);
       this.#handled();
-    } else this.arrived(path, new Uint8Array(memory.buffer, at, end - at));
+    } else this.arrived(path, new Uint8Array(memory.buffer, at, bytes));
   }
 
   /** @internal A frame has come. */
@@ -240,12 +253,13 @@ export class AutoConnection extends Connection implements PathHooks {
   #handled(): void {
     if (this.#over) return;
     this.#outgoing.flush(); // what was sent meanwhile
-    const { session } = this;
-    if (session.untold) {
-      session.settle();
-      if (session.untold) this.#tellSoon();
-    }
+    if (this.session.untold) this.#settle();
     if (this.#wanting || this.#tearingDown) this.#progress();
+  }
+
+  #settle(): void {
+    this.session.settle();
+    if (this.session.untold) this.#tellSoon();
   }
 
   #otherFrame(path: Path, kind: number, frame: Uint8Array): void {

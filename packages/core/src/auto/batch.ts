@@ -25,7 +25,8 @@ export interface Numbers {
  */
 export class Batch {
   readonly #limitBytes: number;
-  readonly #longestBytes: number;
+  /** The longest message that goes into a batch at all. */
+  readonly longestBytes: number;
   readonly #numbers: Numbers;
   /** Where the frames lie; the last begins at `start` and ends at `end`. */
   chunk: Uint8Array = NO_BYTES;
@@ -40,17 +41,12 @@ export class Batch {
   /** @param limitBytes the longest frame, at most {@link MAX_BATCH_BYTES} and enough for one of the messages that are added. */
   constructor(limitBytes: number, numbers: Numbers) {
     this.#limitBytes = limitBytes;
-    this.#longestBytes = limitBytes / 2 - HEADER_BYTES - ENTRY_BYTES;
+    this.longestBytes = limitBytes / 2 - HEADER_BYTES - ENTRY_BYTES;
     this.#numbers = numbers;
   }
 
   get bytes(): number {
     return this.count === 0 ? 0 : this.end - this.start;
-  }
-
-  /** Whether a message of so many bytes goes into a batch at all. */
-  takes(bytes: number): boolean {
-    return bytes <= this.#longestBytes;
   }
 
   /** Whether one more message of so many bytes finds room in this one. */

@@ -5,16 +5,22 @@ import { takeFrame } from './frame-memory.js';
 import { FrameKind, HEADER_BYTES } from './frames.js';
 import type { Session } from './session.js';
 
+/** What a short message waits for: others may leave with it. */
+const END_OF_TURN = 0;
+/** The call of `flush` that will follow, which is earlier. */
+const FLUSH = 1;
+/** It is an answer to one message alone: nothing is gained by waiting for a second one. */
+const NOTHING = 2;
+
 /** Makes frames of messages: of short ones together, of a long one by itself. */
 export class Outgoing {
   readonly #session: Session;
   readonly #batch: Batch;
+  readonly #longestBytes: number = 0;
   readonly #left: () => void;
   #scheduled = false;
-  /** Until `flush` what is sent needs no end of the turn. */
-  #held = false;
-  /** What is sent is an answer to one message alone: nothing is gained by waiting for a second one. */
-  #answering = false;
+  /** What a short message that is sent now waits for. */
+  #waiting = END_OF_TURN;
   readonly #flushSoon = (): void => {
     this.#scheduled = false;
     this.flush();
@@ -30,6 +36,7 @@ export class Outgoing {
     this.#left = left;
     // A batch counts against the high-water mark only when it leaves: so it must be small beside it.
     this.#batch = new Batch(Math.min(MAX_BATCH_BYTES, frameBytes, highWaterMarkBytes / 2), session);
+    this.#longestBytes = this.#batch.longestBytes;
   }
 
   /** Bytes of messages that wait for the end of this turn. */
@@ -37,18 +44,21 @@ export class Outgoing {
     return this.#batch.bytes;
   }
 
-  /** Takes a message; `false` where there is no room. A lease has room for the header before it. */
-  submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
-    const batch = this.#batch;
-    if (this.#answering && batch.takes(data.length) && this.#session.sendShort(data, batch)) return true;
-    return this.#submit(data, lease);
+  /** Sends a message of at most `maxMessageBytes` if it is the answer to one that is being handled, and short. If not, nothing was done. */
+  answer(data: Uint8Array): boolean {
+    return (
+      this.#waiting === NOTHING &&
+      data.length <= this.#longestBytes &&
+      this.#session.sendShort(data, this.#batch)
+    );
   }
 
-  /** Apart from `submit`, so that V8 compiles that into its callers. */
-  #submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
+  /** Takes a message; `false` where there is no room. A lease has room for the header before it. */
+  submit(data: Uint8Array, lease: OutgoingLease | undefined): boolean {
+    if (this.answer(data)) return true;
     const batch = this.#batch;
     const { length } = data;
-    this.#answering = false; // nothing overtakes this one
+    if (this.#waiting === NOTHING) this.#waiting = FLUSH; // nothing overtakes this one
     if (batch.count > 0) {
       if (batch.fits(length)) {
         batch.add(data);
@@ -57,9 +67,9 @@ export class Outgoing {
       this.flush();
     }
     if (!this.#session.hasRoom) return false;
-    if (batch.takes(length)) {
+    if (length <= this.#longestBytes) {
       batch.add(data);
-      if (!this.#scheduled && !this.#held) {
+      if (!this.#scheduled && this.#waiting === END_OF_TURN) {
         this.#scheduled = true;
         process.nextTick(this.#flushSoon);
       }
@@ -76,14 +86,12 @@ export class Outgoing {
 
   /** A frame is being handled; `flush` will follow. `single`: one with one message. */
   hold(single: boolean): void {
-    this.#held = true;
-    this.#answering = single && this.#batch.count === 0;
+    this.#waiting = single && this.#batch.count === 0 ? NOTHING : FLUSH;
   }
 
   /** What was taken leaves now, as far as the path lets it. */
   flush(): void {
-    this.#held = false;
-    this.#answering = false;
+    this.#waiting = END_OF_TURN;
     if (this.#batch.count > 0) this.#submitBatch();
   }
 

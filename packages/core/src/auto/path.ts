@@ -8,8 +8,8 @@ import type { PathNumber } from './session.js';
 export interface PathHooks {
   /** A frame has come, whose memory is used again when this returns. */
   arrived(path: Path, frame: Uint8Array): void;
-  /** The same; it lies in `memory` from `at` to `end`. */
-  arrivedAt(path: Path, memory: ReceiveMemory, at: number, end: number, token: number): void;
+  /** The same, of `bytes` bytes that lie at `at` in `memory`. */
+  arrivedAt(path: Path, memory: ReceiveMemory, at: number, bytes: number, token: number): void;
   /** A frame has come whose memory may be kept; the lease ends when this returns unless it was retained. */
   longArrived(path: Path, lease: Message): void;
   /** It takes frames again, or bytes have left. */
@@ -20,7 +20,7 @@ export interface PathHooks {
 
 /** One connection that carries frames of a session. It is closed or aborted by the session, never by itself. */
 export class Path implements DirectReceiver {
-  readonly number: PathNumber;
+  readonly number: PathNumber = 0;
   readonly connection: Connection;
   readonly #hooks: PathHooks;
   readonly #detach: () => void;
@@ -89,8 +89,7 @@ export class Path implements DirectReceiver {
 
   /** @internal */
   receivedAt(memory: ReceiveMemory, at: number, bytes: number, token: number): void {
-    if (!this.#left) this.#hooks.arrivedAt(this, memory, at, at + bytes, token);
-    this.connection.releaseMessage(token, bytes);
+    this.#hooks.arrivedAt(this, memory, at, bytes, token);
   }
 
   /** @internal */

@@ -22,32 +22,32 @@ const OWN_OVERHEAD_BYTES = MESSAGE_OVERHEAD_BYTES;
  */
 export abstract class Receipts {
   /** What may come before it is consumed: nothing more when the peer has said CLOSE. */
-  #receiveWindowBytes: number;
+  protected _receiveWindowBytes = 0;
   /** After so much the peer is told, if no frame has taken it along. */
-  readonly #dueBytes: number;
+  protected readonly _dueBytes: number = 0;
   /** The number of the last frame that has come. */
-  protected _received: number;
+  protected _received = 0;
   /** What the application has taken, of all that was ever charged, as on the wire: 32 bits. */
   protected _consumed = 0;
   /** What was charged for messages that the application has not taken. */
-  #waiting = 0;
+  protected _waiting = 0;
   /** What it has taken since the peer was told. */
-  #untoldConsumed = 0;
+  protected _untoldConsumed = 0;
   /** What has come since then, but for what was taken at once. */
   #untoldBytes = 0;
-  #untold = false;
+  protected _untold = false;
   /** Whether the peer is to be told without waiting for a frame that goes there anyway: never but where something is untold. */
   protected _due = false;
 
   constructor(windowBytes: number, firstNumber: number) {
-    this.#receiveWindowBytes = windowBytes;
-    this.#dueBytes = windowBytes / 4;
+    this._receiveWindowBytes = windowBytes;
+    this._dueBytes = windowBytes / 4;
     this._received = firstNumber;
   }
 
   /** Whether the peer does not know yet all that it could be told. */
   get untold(): boolean {
-    return this.#untold;
+    return this._untold;
   }
 
   /**
@@ -62,45 +62,28 @@ export abstract class Receipts {
     const kind = memory[at] as number;
     const messages = messagesOf(memory, at);
     if (messages > 0) {
-      if (this.#waiting + this.#untoldConsumed >= this.#receiveWindowBytes)
+      if (this._waiting + this._untoldConsumed >= this._receiveWindowBytes)
         throw protocolError(this.#closed ? 'it sent a message after its CLOSE' : 'it sent beyond its window');
-      this.#waiting += chargeOf(kind, bytes, messages);
+      this._waiting += chargeOf(kind, bytes, messages);
     } else if (this.#closed && kind !== FrameKind.ANSWER)
       throw protocolError(`a frame of kind ${kind} came after its CLOSE`);
-    if (kind === FrameKind.CLOSE) this.#receiveWindowBytes = 0;
+    if (kind === FrameKind.CLOSE) this._receiveWindowBytes = 0;
     this._received = next;
-    this.#untold = true;
+    this._untold = true;
     this.#untoldBytes += bytes;
     // The sender of a CLOSE waits for the word that it has come.
-    if (this.#untoldBytes >= this.#dueBytes || kind === FrameKind.CLOSE) this._due = true;
-    return true;
-  }
-
-  /**
-   * `_receive` and `_consume` in one, for a frame of `bytes` bytes with one message that is handled at once; `number` as on the wire.
-   * `false`: it is not the next, or one too many, and nothing was done.
-   */
-  protected _receiveAndConsume(number: number, bytes: number): boolean {
-    const next = this._received + 1;
-    const untold = this.#untoldConsumed;
-    if (((number - next) | 0) !== 0 || this.#waiting + untold >= this.#receiveWindowBytes) return false;
-    const charge = bytes - OWN_HEADER_BYTES + OWN_OVERHEAD_BYTES; // more than `bytes`: so this becomes due before them
-    this._received = next;
-    this._consumed = (this._consumed + charge) | 0;
-    this.#untoldConsumed = untold + charge;
-    this.#untold = true;
-    if (untold + charge >= this.#dueBytes) this._due = true;
+    if (this.#untoldBytes >= this._dueBytes || kind === FrameKind.CLOSE) this._due = true;
     return true;
   }
 
   /** The application is done with a message of so many bytes. Answers whether the peer is to be told now. */
   protected _consume(bytes: number): boolean {
     const charge = bytes + OWN_OVERHEAD_BYTES;
-    this.#waiting -= charge;
+    this._waiting -= charge;
     this._consumed = (this._consumed + charge) | 0;
-    this.#untoldConsumed += charge;
-    this.#untold = true;
-    if (this.#untoldConsumed < this.#dueBytes) return false;
+    this._untoldConsumed += charge;
+    this._untold = true;
+    if (this._untoldConsumed < this._dueBytes) return false;
     this._due = true;
     return true;
   }
@@ -114,14 +97,14 @@ export abstract class Receipts {
 
   /** The peer is told all that there is. */
   protected _told(): void {
-    this.#untoldConsumed = 0;
+    this._untoldConsumed = 0;
     this.#untoldBytes = 0;
-    this.#untold = false;
+    this._untold = false;
     this._due = false;
   }
 
   get #closed(): boolean {
-    return this.#receiveWindowBytes === 0;
+    return this._receiveWindowBytes === 0;
   }
 }
 

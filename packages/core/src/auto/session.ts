@@ -53,18 +53,18 @@ const MAX_LOST_EPOCHS = 2 ** 24;
  */
 export class Session extends Receipts {
   readonly #hooks: SessionHooks;
-  readonly #windowBytes: number;
+  readonly #windowBytes: number = 0;
   readonly #highWaterMarkBytes: number;
   readonly #requiresFast: boolean;
   readonly #firstNumber: number;
 
   // Out.
   /** The number of the last frame that was submitted. */
-  #last: number;
+  #last = 0;
   /** The number of the last frame that the peer has acknowledged. */
-  #acknowledged: number;
+  #acknowledged = 0;
   /** The last number that was written in this epoch, or that the peer had when the epoch began. */
-  #written: number;
+  #written = 0;
   /** What the peer has not acknowledged, but for the last ones where the short writer keeps those. */
   readonly #kept = new Retention();
   /** The number of the last frame that was put there. */
@@ -73,7 +73,7 @@ export class Session extends Receipts {
   #outstanding = 0;
   /** All that it has ever given back, as on the wire: 32 bits. */
   #credited = 0;
-  /** Where short messages leave, once that is known; not when no data leaves. */
+  /** Where short messages leave, once that is known; not when no data leaves, or something has to leave before them. */
   #shortWriter: ShortWriter | undefined;
 
   // The path.
@@ -178,10 +178,10 @@ export class Session extends Receipts {
    * kept where it leaves from, or else as a copy.
    */
   sendShort(data: Uint8Array, copies: FrameCopies): boolean {
-    const number = this.#last + 1;
-    if (this.#written + 1 !== number || this.#outstanding >= this.#windowBytes) return false;
+    if (this.#outstanding >= this.#windowBytes) return false;
     const writer = this.#shortWriter ?? this.#findShortWriter();
     if (writer === undefined) return false;
+    const number = this.#last + 1;
     const taken = writer.trySendBehindWords(
       OWN_ONE_MESSAGE,
       number | 0,
@@ -233,18 +233,28 @@ export class Session extends Receipts {
   }
 
   /**
-   * `accept` and `handled` in one, for the many: a frame of `bytes` bytes with one message, whose header is the four words from `at` on.
+   * `accept` and `handled` in one, for the many: a frame with one message of `bytes` bytes, whose header is the four words from `at` on.
    * `false`: something about it is not as usual, and nothing was done.
    */
   handle(words: Int32Array, at: number, bytes: number): boolean {
-    if (words[at] !== OWN_ONE_MESSAGE) return false;
+    const next = this._received + 1;
+    if (words[at] !== OWN_ONE_MESSAGE || words[at + 1] !== (next | 0)) return false;
     const acknowledged = ((words[at + 2] as number) - this.#acknowledged) | 0;
     const credited = ((words[at + 3] as number) - this.#credited) | 0;
     if (acknowledged < 0 || acknowledged > this.#last - this.#acknowledged) return false;
     if (credited < 0 || credited > this.#outstanding) return false;
-    if (!this._receiveAndConsume(words[at + 1] as number, bytes)) return false;
+    const untold = this._untoldConsumed;
+    if (this._waiting + untold >= this._receiveWindowBytes) return false;
+
     this.#acknowledge(this.#acknowledged + acknowledged);
-    this.#credit(credited);
+    this.#credited = (this.#credited + credited) | 0;
+    this.#outstanding -= credited;
+    const charge = bytes + OWN_OVERHEAD_BYTES; // more than the frame has: so this becomes due before its bytes
+    this._received = next;
+    this._consumed = (this._consumed + charge) | 0;
+    this._untoldConsumed = untold + charge;
+    this._untold = true;
+    if (untold + charge >= this._dueBytes) this._due = true;
     return true;
   }
 
@@ -363,7 +373,7 @@ export class Session extends Receipts {
   // ---- private ---------------------------------------------------------------------------------------------
 
   #keep(kind: number, memory: Uint8Array, messages: number, start: number, end: number): void {
-    this.#shortWriter?.giveBackSent();
+    this.#leaveShortWriter(); // which overtakes nothing
     this.#last++;
     this.#put(this.#last, kind | (messages << 16), memory, start, end);
     if (messages > 0) this.#outstanding += chargeOf(kind, end - start, messages);
@@ -416,7 +426,7 @@ export class Session extends Receipts {
   }
 
   #findShortWriter(): ShortWriter | undefined {
-    if (!this.flowing) return undefined;
+    if (!this.flowing || this.unwritten) return undefined;
     const writer = this.#hooks.shortWriter(this.#path);
     writer?.keepSent(this.#takeBack);
     this.#shortWriter = writer;

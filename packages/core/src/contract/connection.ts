@@ -1,9 +1,9 @@
 // Longer than 300 lines because it is the contract: half of it is documentation of the public methods, in one place.
 import type { HostAddress, PathAddress } from './address.js';
 import type { Capabilities } from './capabilities.js';
-import { ConnectionHooks, NOT_TAKEN, WORDS_BYTES } from './connection-hooks.js';
+import { ConnectionHooks, NOT_TAKEN } from './connection-hooks.js';
 import { channels } from './diagnostics.js';
-import type { DirectReceiver, ReceiveMemory } from './direct-receiver.js';
+import type { DirectReceiver } from './direct-receiver.js';
 import { VerbmqError } from './errors.js';
 import { Inbox, type MessageHandler } from './inbox.js';
 import type { KeptSends } from './kept-sends.js';
@@ -34,7 +34,6 @@ import type { ConnectionStats } from './stats.js';
 
 // Own copies of imported constants: see "Code that runs for each message" in CONTRIBUTING.md.
 const OWN_NOT_TAKEN = NOT_TAKEN;
-const OWN_WORDS_BYTES = WORDS_BYTES;
 
 /** What a transport knows of a connection when it is usable. */
 export interface ConnectionInit {
@@ -71,14 +70,24 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   /** What is native, what is emulated, and what cannot be had. */
   readonly capabilities: Capabilities;
   /** The longest message that this connection carries, in bytes: the smaller of both sides' limits. */
-  readonly maxMessageBytes: number;
+  readonly maxMessageBytes: number = 0;
   /** Resolves, never rejects, when the connection has ended and all that it held of the system is given back. */
   readonly closed: Promise<CloseInfo>;
 
   protected readonly _options: ResolvedConnectionOptions;
   protected readonly _logger: Logger;
 
-  readonly #inbox = new Inbox();
+  /**
+   * Read-only for transports; a field, for it is asked for with each message: whether the next one waits for the application. If not, it
+   * is handled, and unless it is retained released, before `_receive` returns.
+   */
+  protected _nextWaits = true;
+  /** Likewise: who gets the next message without a `Message` for it, if somebody does. */
+  protected _direct: DirectReceiver | undefined = undefined;
+  /** Likewise: whether no message may be sent past `send` and `trySend`, for the connection is not open, or others wait. */
+  protected _blocked = false;
+
+  readonly #inbox = new Inbox(() => this.#receivesOrNot());
   readonly #outbox: Outbox;
   readonly #operations: PendingOperations;
   readonly #lifecycle: Lifecycle;
@@ -105,9 +114,14 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
       submit: (data, lease, mayBorrow) => this._submit(data, lease, mayBorrow),
       bufferedBytes: () => this._bufferedBytes(),
       awaitLeaving: () => this._awaitLeaving(),
+      waitingChanged: () => this.#sendsOrNot(),
     });
     this.#lifecycle = new Lifecycle(init.options.closeTimeoutMs, {
       busy: () => this.#outbox.waiting > 0 || this.#operations.pending > 0,
+      over: () => {
+        this.#receivesOrNot();
+        this.#sendsOrNot();
+      },
       sendClose: () => this._sendClose(),
       teardown: () => this._teardown(),
       kill: (error, reasonForPeer) => this.#kill(error, reasonForPeer),
@@ -269,15 +283,10 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
 
   /**
    * @internal The same for a header of four words; see `_submitBehindWords`, also for the answer. `NOT_TAKEN` also where the connection
-   * is not open.
+   * is not open. What is sent like this is not in the `stats`: the layer counts its own messages.
    */
   trySendBehindWords(a: number, b: number, c: number, d: number, data: Uint8Array): number {
-    const at =
-      this.#lifecycle.over || this.#outbox.waiting > 0
-        ? OWN_NOT_TAKEN
-        : this._submitBehindWords(a, b, c, d, data);
-    this.#outbox.tried(at !== OWN_NOT_TAKEN, OWN_WORDS_BYTES + data.length);
-    return at;
+    return this._blocked ? OWN_NOT_TAKEN : this._submitBehindWords(a, b, c, d, data);
   }
 
   /**
@@ -323,10 +332,18 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   }
 
   /**
-   * @internal Messages that need not wait for the handler go there instead. `undefined` ends that.
+   * @internal Messages that need not wait for the handler go there instead. `undefined` ends that. They are in the `stats` only where the
+   * receiver calls `countReceived`.
    */
   receiveDirectly(receiver: DirectReceiver | undefined): void {
     this.#directReceiver = this.#debugOwner === undefined ? receiver : undefined;
+    this.#receivesOrNot();
+  }
+
+  /** @internal A message of so many bytes was received. */
+  countReceived(bytes: number): void {
+    this.#messagesReceived++;
+    this.#bytesReceived += bytes;
   }
 
   // ---- one-sided memory ------------------------------------------------------------------------------------
@@ -429,51 +446,31 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
 
   /** A whole message has arrived. `token` comes back with `releaseMessage` or `retainMessage`. */
   protected _receive(data: Uint8Array, token: number): void {
+    if (this._direct !== undefined) {
+      this._direct.received(data, token);
+      return;
+    }
     if (this.#lifecycle.decided) {
       this.releaseMessage(token, data.byteLength);
       return;
     }
-    this.#messagesReceived++;
-    this.#bytesReceived += data.length; // its byteLength, which takes four times as long to ask for
-    if (this.#directReceiver !== undefined && !this.#inbox.holds) {
-      this.#directReceiver.received(data, token);
-      return;
-    }
+    this.countReceived(data.length); // its byteLength, which takes four times as long to ask for
     this.#inbox.push(
       this.#debugOwner === undefined ? new Message(data, this, token) : this.#debugOwner.wrap(data, token),
     );
   }
 
-  /** Whether the next message may be given to `_receiveAt`. */
-  protected get _receivesDirectly(): boolean {
-    return this.#directReceiver !== undefined && !this.#inbox.holds && !this.#lifecycle.decided;
-  }
-
-  /**
-   * As `_receive`, where `_receivesDirectly`, for transports in which messages lie in one large memory: `bytes` bytes at `at`.
-   * No view is made of them.
-   */
-  protected _receiveAt(memory: ReceiveMemory, at: number, bytes: number, token: number): void {
-    this.#messagesReceived++;
-    this.#bytesReceived += bytes;
-    (this.#directReceiver as DirectReceiver).receivedAt(memory, at, bytes, token);
-  }
-
-  /**
-   * Whether the next message is handled, and unless it is retained released, before `_receive` returns. If not, it waits
-   * for the application.
-   */
-  protected get _handlesAtOnce(): boolean {
-    return !this.#inbox.holds && !this.#lifecycle.decided;
-  }
-
-  /** As `_receive`, where `_handlesAtOnce`. */
+  /** As `_receive`, where the next message does not wait. */
   protected _handle(data: Uint8Array, token: number): void {
-    this.#messagesReceived++;
-    this.#bytesReceived += data.length;
+    this.countReceived(data.length);
     this.#inbox.handle(
       this.#debugOwner === undefined ? new Message(data, this, token) : this.#debugOwner.wrap(data, token),
     );
+  }
+
+  /** A message of so many bytes was sent past `send` and `trySend`. */
+  protected _countSent(bytes: number): void {
+    this.#outbox.count(bytes);
   }
 
   /** Whether there are sends for which `_submit` has answered `false`, and which wait for `_roomAvailable`. */
@@ -546,6 +543,17 @@ export abstract class Connection extends ConnectionHooks implements RemoteMemory
   }
 
   // ---- private ---------------------------------------------------------------------------------------------
+
+  // After each change of what they depend on.
+
+  #sendsOrNot(): void {
+    this._blocked = this.#lifecycle.over || this.#outbox.waiting > 0;
+  }
+
+  #receivesOrNot(): void {
+    this._nextWaits = this.#inbox.holds || this.#lifecycle.decided;
+    this._direct = this._nextWaits ? undefined : this.#directReceiver;
+  }
 
   #checkSend(data: Uint8Array | OutgoingLease, lease: OutgoingLease | undefined): Uint8Array {
     let bytes: Uint8Array;

@@ -11,9 +11,10 @@ export interface ReceiveMemory {
   part(token: number, start: number, bytes: number): Uint8Array;
 }
 
-/** @internal Receives messages without a `Message` for each. It does not throw, and calls `releaseMessage` or `retainMessage`. */
+/** @internal Receives messages without a `Message` for each. It does not throw. */
 export interface DirectReceiver {
+  /** The receiver calls `releaseMessage` or `retainMessage`. */
   received(data: Uint8Array, token: number): void;
-  /** A message of `bytes` bytes that lies at `at` in `memory`. */
+  /** A message of `bytes` bytes that lies at `at` in `memory`, which is used again when this returns: nobody calls `releaseMessage`. */
   receivedAt(memory: ReceiveMemory, at: number, bytes: number, token: number): void;
 }

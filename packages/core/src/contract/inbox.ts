@@ -16,8 +16,8 @@ interface Waiter {
  */
 export class Inbox {
   readonly #queue = new Fifo<Message>();
-  /** Read-only; a field, for it is asked for with each message: whether the next one does not go to a handler at once. */
-  holds = true;
+  readonly #changed: () => void;
+  #holds = true;
   #handler: MessageHandler | undefined;
   #iterator: InboxIterator | undefined;
   #paused = false;
@@ -27,8 +27,18 @@ export class Inbox {
   /** After a local close nobody has to read: what nobody waits for is dropped. */
   #discardUnread = false;
 
+  /** @param changed called when `holds` may have changed */
+  constructor(changed: () => void) {
+    this.#changed = changed;
+  }
+
   get length(): number {
     return this.#queue.length;
+  }
+
+  /** Whether the next message does not go to a handler at once. */
+  get holds(): boolean {
+    return this.#holds;
   }
 
   /** Gives a message to the handler, unless it `holds`. */
@@ -37,7 +47,7 @@ export class Inbox {
   }
 
   push(message: Message): void {
-    if (!this.holds) {
+    if (!this.#holds) {
       this.handle(message);
     } else if (this.#discardUnread && this.#handler === undefined && this.#iterator === undefined) {
       message.release();
@@ -110,7 +120,8 @@ export class Inbox {
 
   /** After each change of what it depends on. */
   #holdOrNot(): void {
-    this.holds = this.#handler === undefined || this.#paused || this.length > 0;
+    this.#holds = this.#handler === undefined || this.#paused || this.length > 0;
+    this.#changed();
   }
 
   #discard(): void {

@@ -17,6 +17,8 @@ export interface CloseInfo {
 export interface LifecycleHooks {
   /** Whether sends or operations that were accepted have still to go before the close may. */
   busy(): boolean;
+  /** The state is not `open` any more. May be called again. */
+  over(): void;
   sendClose(): void;
   teardown(): void;
   kill(error: VerbmqError, reasonForPeer: string | undefined): void;
@@ -89,6 +91,7 @@ export class Lifecycle {
     if (this.over) return;
     this.#state = 'closing';
     this.over = true;
+    this.#hooks.over();
     this.#closedBy = by;
     this.#timer = setTimeout(() => {
       const what = by === 'local' ? 'close()' : "the peer's close";
@@ -138,6 +141,7 @@ export class Lifecycle {
     this.#state = 'closing';
     this.over = true;
     this.decided = true;
+    this.#hooks.over();
     clearTimeout(this.#timer);
     try {
       this.#hooks.kill(error, reasonForPeer);
@@ -153,6 +157,7 @@ export class Lifecycle {
     this.#state = 'closed';
     this.over = true;
     this.decided = true;
+    this.#hooks.over();
     clearTimeout(this.#timer);
     this.#info ??= { graceful: true, initiator: this.#closedBy };
     try {

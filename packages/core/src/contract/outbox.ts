@@ -10,6 +10,8 @@ export interface OutboxHooks {
   submit(data: Uint8Array, lease: OutgoingLease | undefined, mayBorrow: boolean): boolean | Promise<void>;
   bufferedBytes(): number;
   awaitLeaving(): void;
+  /** Other sends wait than before. */
+  waitingChanged(): void;
 }
 
 const TAKEN: Promise<void> = Promise.resolve();
@@ -31,7 +33,7 @@ export class Outbox {
   backpressureEvents = 0;
 
   constructor(maxQueuedBytes: number, hooks: OutboxHooks) {
-    this.#queue = new SendQueue(maxQueuedBytes);
+    this.#queue = new SendQueue(maxQueuedBytes, () => hooks.waitingChanged());
     this.#hooks = hooks;
   }
 

@@ -40,11 +40,14 @@ export class SendQueue {
   readonly #entries = new Fifo<WaitingSend>();
   #bytes = 0;
   readonly #maxBytes: number;
+  readonly #changed: () => void;
   /** Read-only; a field, for it is asked for with each message. */
   length = 0;
 
-  constructor(maxBytes: number) {
+  /** @param changed called when the length has changed */
+  constructor(maxBytes: number, changed: () => void = () => {}) {
     this.#maxBytes = maxBytes;
+    this.#changed = changed;
   }
 
   /** Payload bytes that wait. */
@@ -65,6 +68,7 @@ export class SendQueue {
     this.#entries.push(waiting);
     this.length++;
     this.#bytes += waiting.bytes;
+    this.#changed();
     return waiting;
   }
 
@@ -107,5 +111,6 @@ export class SendQueue {
     entry.data = NOTHING; // whoever may still know it, and its place, need not keep that
     this.length--;
     this.#bytes -= entry.bytes;
+    this.#changed();
   }
 }

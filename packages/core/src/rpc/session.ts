@@ -62,8 +62,12 @@ export class RpcSession {
     this.callee = new Callee(this.outgoing);
     connection.onMessage(({ data }) => this.#receive(data, 0, data.length));
     connection.receiveDirectly({
-      received: (data, token) => this.#receiveDirectly(data, 0, data.length, token, undefined),
-      receivedAt: (memory, at, bytes, token) => this.#receiveDirectly(memory.bytes, at, bytes, token, memory),
+      received: (data, token) => {
+        const { length } = data; // before a handler takes the memory away
+        this.#receiveDirectly(data, 0, length);
+        connection.releaseMessage(token, length);
+      },
+      receivedAt: (memory, at, bytes, token) => this.#receiveDirectly(memory.bytes, at, bytes, memory, token),
     });
     void connection.ending.then((info) => this.#finish(endOf(info)));
   }
@@ -73,9 +77,10 @@ export class RpcSession {
     data: Uint8Array,
     at: number,
     bytes: number,
-    token: number,
-    memory: ReceiveMemory | undefined,
+    memory?: ReceiveMemory,
+    token?: number,
   ): void {
+    this.#connection.countReceived(bytes);
     try {
       this.#receive(data, at, at + bytes, memory, token);
     } catch (error) {
@@ -84,7 +89,6 @@ export class RpcSession {
         throw error;
       });
     }
-    this.#connection.releaseMessage(token, bytes);
   }
 
   #receive(data: Uint8Array, start: number, end: number, memory?: ReceiveMemory, token?: number): void {

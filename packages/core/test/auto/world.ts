@@ -277,7 +277,7 @@ export class World {
   #accept(side: SideName, frame: Uint8Array): boolean {
     const session = this.sessions[side];
     const header = new Int32Array(frame.slice(0, HEADER_BYTES).buffer);
-    if ((frame.length & 2) === 0 && session.handle(header, 0, frame.length)) return true;
+    if ((frame.length & 2) === 0 && session.handle(header, 0, frame.length - HEADER_BYTES)) return true;
     if (!session.accept(frame)) return false;
     this.#unread[side].push(frame.length - HEADER_BYTES);
     return true;
