@@ -16,6 +16,7 @@ const NOTHING = 2;
 export class Outgoing {
   readonly #session: Session;
   readonly #batch: Batch;
+  /** That of the batch: asked for there, with each message, it costs as much as a call. */
   readonly #longestBytes: number = 0;
   readonly #left: () => void;
   #scheduled = false;

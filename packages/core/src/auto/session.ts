@@ -247,8 +247,7 @@ export class Session extends Receipts {
     if (this._waiting + untold >= this._receiveWindowBytes) return false;
 
     this.#acknowledge(this.#acknowledged + acknowledged);
-    this.#credited = (this.#credited + credited) | 0;
-    this.#outstanding -= credited;
+    this.#credit(credited);
     const charge = bytes + OWN_OVERHEAD_BYTES; // more than the frame has: so this becomes due before its bytes
     this._received = next;
     this._consumed = (this._consumed + charge) | 0;
